@@ -1,4 +1,6 @@
-"""The store: what we remember of jobs, in one SQLite file and the private folder beside it."""
+"""The store: jobs, their attempts and events, in one SQLite file and the private folder
+beside it.
+"""
 
 from tao_sdk.store.keyring import Keyring
 from tao_sdk.store.log_copies import LogCopies

@@ -21,7 +21,7 @@ from tao_sdk.model.errors import StoreError
 
 T = TypeVar("T")
 ChangeMark = tuple[int, int, int]
-LOCK_TIMEOUT = 120.0  # seconds for which others may lock the database before that is an error
+LOCK_TIMEOUT = 120.0  # seconds to wait while others lock the database, before that is an error
 
 # words in SQLite's message -> what happened, what to do
 CAUSES: Mapping[str, tuple[str, str]] = {
@@ -55,10 +55,10 @@ CAUSES: Mapping[str, tuple[str, str]] = {
 
 
 class Database:
-    """A connection that is shared by the threads of a process, opened anew after a fork, and closed
+    """A connection that the threads of a process share. It is opened anew after a fork, and closed
     by `close`.
 
-    `check` sees each new connection before anything is changed through it, and raises for a file
+    `check` gets each new connection before anything is changed through it, and raises for a file
     that is not for us.
     """
 
@@ -77,14 +77,17 @@ class Database:
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
-        """For one statement; several see one state of the database only inside `write`."""
+        """Yield the connection for one statement. Several statements see one state of the database
+        only inside `write`.
+        """
         with self._lock, self._raises_store_error(), self._use_connection() as db:
             yield db
 
     @contextmanager
     def write(self, *, synced: bool = False) -> Generator[sqlite3.Connection]:
-        """One transaction, kept whole or not at all. `synced`: on disk when this returns, else it
-        outlives our crash, and in WAL mode perhaps not the machine's.
+        """Run one transaction, which is written whole or not at all. With `synced` it is on disk
+        when this returns. Else it survives a crash of this process, but in WAL mode perhaps not of
+        the machine.
         """
         with self._lock, self._raises_store_error(), self._use_connection() as db:
             if synced and self.wal:
@@ -100,7 +103,9 @@ class Database:
                     db.execute("PRAGMA synchronous = NORMAL")
 
     def change_mark(self) -> ChangeMark:
-        """Differs from the last one if somebody may have changed the database in between."""
+        """Return a mark that differs from the last one if somebody may have changed the database in
+        between.
+        """
         with self.read() as db:
             (data_version,) = db.execute("PRAGMA data_version").fetchone()
             return self._opened, data_version, db.total_changes
@@ -111,7 +116,7 @@ class Database:
             self.disconnect()
 
     def disconnect(self) -> None:
-        """Let go of the connection; the next use makes another."""
+        """Close the connection; the next use opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -133,8 +138,8 @@ class Database:
         return self._connection
 
     def _open_connection(self) -> sqlite3.Connection:
-        """Opens the file for this process alone where a full disk has no room for the index that
-        WAL's readers share.
+        """Open the file. If a full disk has no room for the index that WAL's readers share, open it
+        for this process alone.
         """
         try:
             self._is_exclusive = False
@@ -161,7 +166,7 @@ class Database:
         return db
 
     def _choose_journal(self, db: sqlite3.Connection) -> None:
-        """WAL if it is wanted and possible: a file system that cannot share memory keeps the
+        """Set WAL if it is requested and possible. A file system that cannot share memory keeps the
         rollback journal.
         """
         wanted = "wal" if self.wal else "delete"
@@ -181,7 +186,7 @@ class Database:
             raise store_error(self.path, error) from error
 
     def before_fork(self) -> None:
-        """SQLite's locks do not survive a fork, so no connection is carried across one."""
+        """Take the lock and close the connection, because SQLite's locks do not survive a fork."""
         self._lock.acquire()
         self.disconnect()
 
@@ -190,7 +195,7 @@ class Database:
 
 
 def store_error(path: Path, error: sqlite3.DatabaseError) -> StoreError:
-    """SQLite's message, with what happened and what to do."""
+    """The StoreError for an error of SQLite: its message, what happened and what to do."""
     words = str(error)
     if "unable to open" in words and lies_read_only(path.parent):
         words = "its file system is readonly"
@@ -207,7 +212,7 @@ def lies_read_only(folder: Path) -> bool:
 
 
 def retry_while_locked(action: Callable[[], T]) -> T:
-    """The result of `action`, tried for LOCK_TIMEOUT seconds while the database is locked.
+    """Return the result of `action`, retried for LOCK_TIMEOUT seconds while the database is locked.
 
     SQLite itself does not wait when the journal mode is changed.
     """

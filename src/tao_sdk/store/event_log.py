@@ -1,4 +1,4 @@
-"""The event log: what happened to jobs, numbered in the order in which it was written."""
+"""The event log: the jobs' events, numbered in the order in which they were written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EventLog:
         self._db = database
 
     def record_events(self, events: Sequence[NewEvent]) -> list[Event]:
-        """Add events, all or none, under numbers that follow each other. Raises JobNotFound."""
+        """Add events, all or none, with consecutive numbers. Raises JobNotFound."""
         try:
             with self._db.write() as db:
                 insert_events(db, events)
@@ -66,14 +66,14 @@ class EventLog:
         return [records.event_of(row) for row in rows]
 
     def last_event(self, job_id: str, kind: str) -> Event | None:
-        """The newest of a job's events of that kind."""
+        """The newest of a job's events of that kind, or None."""
         with self._db.read() as db:
             row = db.execute(NEWEST_OF_KIND, (job_id, kind)).fetchone()
         return records.event_of(row) if row else None
 
     def jobs_with_undelivered(self, due: str, done: str) -> list[str]:
-        """The jobs that have an event of kind `due` without one of kind `done` whose data names it
-        under `of`.
+        """The jobs with an event of kind `due` whose number no event of kind `done` has as `of` in
+        its data.
         """
         with self._db.read() as db:
             waiting = {number: job_id for number, job_id, _ in db.execute(HOOK_EVENTS, (due,))}

@@ -1,7 +1,7 @@
-"""File systems: what a path lies on, and whether SQLite's shared-memory journal works there.
+"""File systems: the one that a path lies on, and whether SQLite's shared-memory journal works
+there.
 
-WAL needs memory shared between the processes that use the database, which no network file system
-gives.
+WAL needs memory that all processes with the database share. No network file system gives that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOUNTINFO = Path("/proc/self/mountinfo")
 
 
 def on_network(directory: Path) -> bool:
-    """True if `directory` lies on a network file system. False where nobody can tell."""
+    """True if `directory` lies on a network file system. False if that cannot be found out."""
     try:
         mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -28,13 +28,15 @@ def on_network(directory: Path) -> bool:
 
 
 def is_network(file_system: str) -> bool:
-    """Every `fuse.*` counts: what is behind it cannot be told from its name."""
+    """True for a network file system. Every `fuse.*` counts: its name does not say what is behind
+    it.
+    """
     return file_system in NETWORK or file_system.startswith("fuse.")
 
 
 def file_system_of(path: str, mountinfo: str) -> str:
-    """The type of the file system that holds `path`: of the longest mount point above it, of equal
-    ones the last.
+    """The type of the file system that holds `path`: that of the longest mount point above it, and
+    of the last one if several are as long.
     """
     deepest, nearest_file_system = -1, ""
     for mount_point, file_system in map(_parse_mount, mountinfo.splitlines()):

@@ -1,4 +1,4 @@
-"""Job ids: which job a person means by an id, a name, or the beginning of an id."""
+"""Job ids: find the job that a person means by an id, a name, or the beginning of an id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tao_sdk.model.errors import JobNotFound, SeveralJobs
 from tao_sdk.model.spec import is_unicode
 
 MOST_READ = SeveralJobs.MOST_SHOWN + 1  # ids: an error shows that there are more
-NEWEST_SEARCHED = 200  # jobs among which a wrong id is looked for
+NEWEST_SEARCHED = 200  # jobs to search for an id or name like a wrong one
 
 ID_KNOWN = "SELECT 1 FROM jobs WHERE id = ?"
 IDS_WITH_NAME = "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC"
@@ -19,9 +19,10 @@ NEWEST_NAMES = "SELECT id, name FROM jobs ORDER BY number DESC LIMIT ?"
 
 
 def find_id(db: sqlite3.Connection, text: str) -> str:
-    """The id of the one job that `text` means: by its id, else its name, else how its id begins.
+    """Return the id of the one job that `text` means: its id, else its name, else how its id
+    begins.
 
-    Raises JobNotFound when it means none, SeveralJobs when it means several.
+    Raises JobNotFound if it means none, SeveralJobs if it means several.
     """
     if not is_unicode(text):
         raise_not_found(text)
@@ -36,7 +37,7 @@ def find_id(db: sqlite3.Connection, text: str) -> str:
 
 
 def ids_named(db: sqlite3.Connection, text: str) -> list[str]:
-    """The job whose id is `text`; else all jobs of that name, newest first."""
+    """The id `text` if a job has it; else the ids of all jobs of that name, newest first."""
     if not is_unicode(text):
         return []
     if db.execute(ID_KNOWN, (text,)).fetchone():
@@ -45,7 +46,7 @@ def ids_named(db: sqlite3.Connection, text: str) -> list[str]:
 
 
 def _matching_ids(db: sqlite3.Connection, text: str) -> list[str]:
-    """At most MOST_READ ids of jobs with that name, else of jobs whose id begins so."""
+    """At most MOST_READ ids of jobs with that name, else of jobs whose id begins with it."""
     limit = f" LIMIT {MOST_READ}"
     named = _first_column(db, IDS_WITH_NAME + limit, text)
     if named or not text:
@@ -59,7 +60,7 @@ def _first_column(db: sqlite3.Connection, sql: str, *values: object) -> list[str
 
 
 def raise_not_found(job_id: str, known: Iterable[tuple[str, str]] = ()) -> NoReturn:
-    """Raises JobNotFound that names the nearest of the `known` (id, name)."""
+    """Raise JobNotFound that names the nearest of the `known` (id, name)."""
     import difflib
 
     id_of_word = {word: job for job, name in known for word in (name, job)}

@@ -1,7 +1,7 @@
 """Keyring: the secrets of live jobs, one 0600 file per job, so that a retry can hand them over
 again.
 
-They lie beside the database and never in it, and are forgotten when the job ends.
+They lie beside the database and never in it, and are deleted when the job ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tao_sdk.store.private_files import explained, name_in, write_whole
 
-GRACE_SECONDS = 3600.0  # in which a submit has written its job's row
+GRACE_SECONDS = 3600.0  # within them, a submit has written its job's row
 
 
 class Keyring:
@@ -23,11 +23,11 @@ class Keyring:
         self.directory = directory
 
     def save(self, job_id: str, values: Mapping[str, str]) -> None:
-        """Keep `values` in place of what was kept for the job. On disk when this returns."""
+        """Store `values` in place of the job's earlier ones. They are on disk when this returns."""
         write_whole(self._secrets_file(job_id), json.dumps(dict(values)).encode())
 
     def load(self, job_id: str) -> dict[str, str]:
-        """What was saved for the job; empty when nothing was, or it was forgotten."""
+        """The stored secrets of the job; {} if there are none."""
         path = self._secrets_file(job_id)
         with explained(path):
             try:
@@ -44,7 +44,7 @@ class Keyring:
     def forget_others(self, live: Collection[str], grace: float = GRACE_SECONDS) -> None:
         """Delete the secrets of jobs that are not `live`, if they are older than `grace` seconds.
 
-        Newer ones may be of a submit, which saves secrets before its job's row.
+        Newer ones may belong to a submit, which saves secrets before its job's row.
         """
         live_names = {self._secrets_file(job_id).name for job_id in live}
         oldest_kept = time.time() - grace

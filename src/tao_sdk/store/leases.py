@@ -30,25 +30,27 @@ class Leases:
             return db.execute(TAKE_LEASE, lease).rowcount > 0
 
     def lease_holder(self, name: str) -> str | None:
-        """Who holds the lease, or held it last and has not given it back."""
+        """The holder of the lease, or the last holder if it has not given the lease back. None if
+        nobody has it.
+        """
         with self._db.read() as db:
             row = db.execute("SELECT owner FROM leases WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def is_leased(self, name: str) -> bool:
-        """True while the lease that somebody has taken lasts."""
+        """True while somebody's lease has time left."""
         with self._db.read() as db:
             query = "SELECT 1 FROM leases WHERE name = ? AND abs(? - taken) < seconds"
             return db.execute(query, (name, time.time())).fetchone() is not None
 
     def release_lease(self, name: str, owner: str) -> None:
-        """Give a lease back; someone else's is left alone."""
+        """Give a lease back. Someone else's is left alone."""
         with self._db.write() as db:
             db.execute("DELETE FROM leases WHERE name = ? AND owner = ?", (name, owner))
 
     def claim_once(self, job_id: str, hook: str, key: str) -> bool:
-        """True for the first caller ever, in whatever process. On disk when this returns. Raises
-        JobNotFound.
+        """True for the first caller ever, in whatever process. The claim is on disk when this
+        returns. Raises JobNotFound.
         """
         try:
             with self._db.write(synced=True) as db:

@@ -1,8 +1,8 @@
-"""Listing: the query that finds jobs, newest first, in time that depends on how many are wanted and
-not on how many there are.
+"""Listing: the query that finds jobs, newest first. Its time depends on the number of jobs to
+return, and not on the number in the store.
 
-Each filter alone is answered from one index whose entries end with the job's number, so none needs
-sorting.
+One index answers each filter alone. The index's entries end with the job's number, so no filter
+needs sorting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIVE_WORDS = tuple(status.value for status in LIVE)
 
 @dataclass(frozen=True)
 class Query:
-    """SQL and what goes in its places."""
+    """SQL and its parameters."""
 
     sql: str
     parameters: tuple[Parameter, ...] = ()
@@ -31,7 +31,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which jobs are wanted: all that match every part given."""
+    """A filter: the jobs that match every part given."""
 
     statuses: Collection[Status] = ()
     platform: str | None = None
@@ -55,7 +55,7 @@ def query(wanted: Wanted) -> Query:
 
 
 def live_revisions(platform: str, endpoint: str) -> Query:
-    """Id and revision of the jobs that have not ended and whose newest attempt is there."""
+    """The ids and revisions of the live jobs whose newest attempt is at that endpoint."""
     sql = (
         f"SELECT jobs.id, jobs.revision {_LIVE_ATTEMPTS} "
         "AND attempts.platform = ? AND attempts.endpoint = ? ORDER BY jobs.number DESC"
@@ -70,19 +70,19 @@ def live_endpoints() -> Query:
 
 
 def by_id(job_ids: Sequence[str]) -> Query:
-    """The jobs of a portion of ids."""
+    """The query for the jobs of one portion of ids."""
     places = ", ".join("?" * len(job_ids))
     return Query(f"SELECT {JOB_FIELDS} FROM jobs WHERE id IN ({places})", tuple(job_ids))
 
 
 def portions(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The ids, as many at a time as one query takes."""
+    """Yield the ids in portions that one query takes."""
     for start in range(0, len(job_ids), MOST_PARAMETERS):
         yield job_ids[start : start + MOST_PARAMETERS]
 
 
 def _query_by_label(wanted: Wanted) -> Query:
-    """Through the first label, or the parent, or all jobs; other parts are looked at row by row."""
+    """Search by the first label, or the parent, or all jobs. Check the other parts row by row."""
     labels = list(wanted.labels.items())
     tables = [f"labels AS l{n}" for n in range(len(labels))] + ["jobs"]
     terms: list[str] = []
@@ -121,7 +121,7 @@ def _conditions(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
 
 
 def _query_by_status(wanted: Wanted) -> Query:
-    """The newest of each status, and the newest of those: no status' index needs to be read further
+    """Take the newest of each status, and of those the newest: no status' index is read further
     than the limit.
     """
     branch = "SELECT number FROM jobs WHERE status = ?"
@@ -142,7 +142,7 @@ def _query_by_status(wanted: Wanted) -> Query:
 
 
 def row_limit(limit: int | None) -> int:
-    """What stands after LIMIT; None is no limit."""
+    """The number for LIMIT; None is no limit."""
     if limit is None:
         return NO_LIMIT
     return min(max(0, limit), MOST)

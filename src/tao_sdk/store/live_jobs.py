@@ -1,7 +1,7 @@
-"""Live jobs: those that have not ended, read from the database only when they have changed.
+"""Live jobs: jobs that have not ended, read from the database only when they have changed.
 
-Who watches many jobs asks for them again and again, and hardly any has changed. A job's revision
-tells.
+A watcher of many jobs asks for them again and again, and hardly any has changed. Its revision shows
+whether a job has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ JobReader = Callable[[listing.Query], list[Job]]
 
 
 class LiveJobs:
-    """Remembers the live jobs of each endpoint that was asked about."""
+    """Remembers the live jobs of each endpoint that a caller has asked about."""
 
     def __init__(self, database: Database, read_jobs: JobReader) -> None:
         self._db, self._read_jobs = database, read_jobs
@@ -35,7 +35,7 @@ class LiveJobs:
         return list(current.values())
 
     def endpoints(self) -> list[Endpoint]:
-        """Where live jobs are. Asks nothing while nobody writes to the database."""
+        """The endpoints with live jobs. Reads no table while nobody writes to the database."""
         mark = self._db.change_mark()
         known_mark, endpoints = self._endpoints
         if mark != known_mark:
@@ -44,7 +44,7 @@ class LiveJobs:
         return list(endpoints)
 
     def _read_by_id(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        """Those of the jobs that are still there."""
+        """The jobs of these ids that are still there."""
         jobs: list[Job] = []
         for some_ids in listing.portions(job_ids):
             jobs += self._read_jobs(listing.by_id(some_ids))

@@ -1,10 +1,10 @@
-"""Log copies: what is kept of an attempt's log for when the backend has forgotten it.
+"""Log copies: the copy of an attempt's log, for when the backend has lost it.
 
-A copy has a cap. It is kept in segments of a quarter of the cap: the first stays, of the others the
-newest three, so the log's start and its end are kept, and one line between them says how much is
-not. Offsets count the bytes of the copy, that line included. One process at a time appends or
-compresses (the holder of the watch's lease). Once a job is over its segments are compressed
-(log_segments.py); what is appended all the same begins a segment.
+A copy has a cap. It is stored in segments of a quarter of the cap: the first and the newest three
+stay. So the log's start and its end are there, and one line between them says how many bytes are
+missing. Offsets count the bytes of the copy, including that line. One process at a time appends or
+compresses (the holder of the lease of the job's log, engine/drain.py). Once a job is over, its
+segments are compressed (log_segments.py). Bytes that are appended later begin a new segment.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from tao_sdk.store.private_files import explained, make_directory, name_in
 
 CAP = 256 * 1024 * 1024  # bytes per attempt and rank
 NEWEST_KEPT = 3  # segments besides the first
-SMALL = 4096  # bytes; a smaller segment would not take less of a disk
+SMALL = 4096  # bytes; a smaller segment would take no less disk if compressed
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Bytes of the copy that follow each other: a segment's file, or the line in place of what was
-    left out.
-    """
+    """Consecutive bytes of the copy: a segment's file, or the line in place of missing bytes."""
 
     size: int
     path: Path | None = None
@@ -60,7 +58,7 @@ class LogCopies:
                 data = data[room:]
 
     def size(self, attempt: Attempt, rank: int = 0) -> int:
-        """Bytes that `read` can return."""
+        """The number of bytes that `read` can return."""
         with explained(self.directory):
             return retry_if_replaced(
                 lambda: sum(part.size for part in self._list_parts(attempt, rank))
@@ -69,8 +67,8 @@ class LogCopies:
     def read(
         self, attempt: Attempt, offset: int = 0, limit: int = 1024 * 1024, rank: int = 0
     ) -> bytes:
-        """At most `limit` bytes from `offset` on; fewer than asked, but at least one, until the
-        end.
+        """Return at most `limit` bytes from `offset` on. It may be fewer, but until the end it is
+        at least one.
         """
         with explained(self.directory):
             return retry_if_replaced(lambda: self._read(attempt, offset, limit, rank))
@@ -108,8 +106,8 @@ class LogCopies:
             return sorted(path.name for path in self.directory.iterdir())
 
     def _segment_to_write(self, attempt: Attempt, rank: int) -> tuple[int, int]:
-        """(the segment to write to, its room). When a new one begins, the oldest but the first
-        goes.
+        """Return (the segment to write to, its room). When a new one begins, remove the oldest but
+        the first.
         """
         segments = self._find_segments(attempt, rank)
         if not segments:
@@ -132,8 +130,8 @@ class LogCopies:
             expected = number + 1
 
     def _find_segments(self, attempt: Attempt, rank: int) -> dict[int, Path]:
-        """Each by its number; the plain one where a compression was cut short before it was
-        removed.
+        """The segments by number. The plain file counts if a compression was cut short before it
+        removed that.
         """
         start = f"{attempt.number}.{rank}."
         job = self._job_folder(attempt.job_id)
@@ -154,7 +152,7 @@ def is_plain(path: Path) -> bool:
 
 
 def retry_if_replaced(look: Callable[[], T]) -> T:
-    """The result of `look`, tried again when a segment was compressed before it was opened."""
+    """Return the result of `look`, tried again if a segment was compressed before it was opened."""
     for _ in range(NEWEST_KEPT + 1):
         try:
             return look()

@@ -1,9 +1,9 @@
-"""Log segments: the files that a log's copy consists of, plain while it grows, compressed once its
-job is over.
+"""Log segments: the files of a log's copy. They are plain while the copy grows, and compressed once
+its job is over.
 
-A compressed segment is gzip (zcat prints it), in members of at most BLOCK bytes of the log. Each
-says in its header how long it is, so that any place in the segment is found and read without what
-stands before it.
+A compressed segment is gzip (zcat prints it), in members of at most BLOCK bytes of the log. The
+header of each member says how long it is, so that any place in the segment is found and read
+without unpacking the members before it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCK = 1024 * 1024
 LONGEST = 2 * BLOCK  # a member; deflate adds a little to what it cannot compress
 LEVEL = 4
 GZ = ".gz"
-ASIDE = "new-"  # begins the name of a compressed segment that is being written
+ASIDE = "new-"  # the start of a compressed segment's name while it is written
 # A gzip header (RFC 1952) with an extra field TA: the member's length, and how many bytes of the
 # log are in it.
 HEADER = struct.Struct("<4s4x2sHccHII")
@@ -29,7 +29,7 @@ TRAILER = struct.Struct("<II")
 
 
 def size_of(path: Path) -> int:
-    """Bytes of the log in a segment."""
+    """The number of bytes of the log in a segment."""
     if path.suffix != GZ:
         return path.stat().st_size
     with path.open("rb") as file:
@@ -37,7 +37,7 @@ def size_of(path: Path) -> int:
 
 
 def read_segment(path: Path, offset: int, limit: int) -> bytes:
-    """At most `limit` bytes from `offset` on; at least one where there is one."""
+    """Return at most `limit` bytes from `offset` on; at least one if there is one."""
     with path.open("rb") as file:
         if path.suffix != GZ:
             file.seek(offset)
@@ -50,8 +50,8 @@ def read_segment(path: Path, offset: int, limit: int) -> bytes:
 
 
 def compress(path: Path) -> None:
-    """Replace a plain segment. Until the compressed one is whole, the plain one
-    stays, and counts.
+    """Replace a plain segment by a compressed one. Until that is whole, the plain one stays, and
+    counts.
     """
     aside = path.with_name(f"{ASIDE}{path.name}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -73,7 +73,9 @@ def pack_member(data: bytes) -> bytes:
 
 
 def read_members(file: IO[bytes]) -> Iterator[tuple[int, int, int]]:
-    """(start, length, bytes of the log) of each. Raises OSError for what is no such file."""
+    """Yield (start, length, bytes of the log) of each member. Raises OSError for a file of another
+    kind.
+    """
     start, end = 0, os.fstat(file.fileno()).st_size
     while start < end:
         file.seek(start)

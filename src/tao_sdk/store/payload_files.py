@@ -1,8 +1,8 @@
-"""Payload files: values too large for a row, kept beside the database under the sha256 of their
+"""Payload files: values too large for a row, stored beside the database under the sha256 of their
 bytes.
 
-Here: a JSON object split into what stays in its row and what goes to files, and put together again
-when it is read. Not here: which rows refer to which file (the payloads table, store.py).
+Here: how a JSON object is split into a part for its row and parts for files, and joined when it is
+read. Not here: which rows refer to which file (the payloads table, store.py).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class PayloadFiles:
         self.directory = directory
 
     def write(self, text: str) -> str:
-        """Keep `text`; returns the name it is read back by. On disk when this returns."""
+        """Store `text` and return its name for `read`. It is on disk when this returns."""
         data = text.encode()
         name = hashlib.sha256(data).hexdigest()
         write_whole(self.directory / name, data)
         return name
 
     def read(self, name: str) -> str:
-        """Raises StoreError when the file is gone or is not what was written."""
+        """Return the text of that name. Raises StoreError if the file is gone or damaged."""
         path = name_in(self.directory, name)
         with explained(path):
             data = path.read_bytes()
@@ -46,7 +46,7 @@ class PayloadFiles:
         return data.decode()
 
     def names(self) -> list[str]:
-        """All files of the store. Raises StoreError."""
+        """The names of all files of the store. Raises StoreError."""
         with explained(self.directory):
             if not self.directory.is_dir():
                 return []
@@ -58,8 +58,8 @@ class PayloadFiles:
 
 
 class Document(Mapping[str, Any]):
-    """A JSON object out of a row, parsed when it is first read; a large member's file is read when
-    it is asked for.
+    """A JSON object from a row, parsed when it is first read. A large member's file is read when
+    the member is.
     """
 
     __slots__ = ("_files", "_inline", "_payloads", "_text")
@@ -97,8 +97,8 @@ class Document(Mapping[str, Any]):
 
 
 def split(value: Mapping[str, Any], payloads: PayloadFiles) -> tuple[str, list[str]]:
-    """(the text for the row, the names of the files that it refers to). Members above 64 KB go to
-    files.
+    """Return (the text for the row, the names of the files that it refers to). Members above 64 KB
+    go to files.
     """
     inline: list[str] = []
     files: dict[str, str] = {}
@@ -112,7 +112,9 @@ def split(value: Mapping[str, Any], payloads: PayloadFiles) -> tuple[str, list[s
 
 
 def to_text(value: Any) -> str:
-    """JSON in ASCII, so that what is no proper Unicode (a file name, say) comes back as it was."""
+    """Return JSON in ASCII, so that text that is no proper Unicode (a file name, say) comes back as
+    it was.
+    """
     return _encode(value)
 
 

@@ -1,5 +1,5 @@
-"""Place: where the store is. Nothing is ever picked up from the current directory because it
-happens to lie there.
+"""Place: where the store is. A store is never used just because it lies in the current
+directory.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tao_sdk.store.store import Store
 
 def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
     """The database's path: X.db for a state file X.json or X.db, `jobs.db` in the state directory
-    when none is named.
+    if no file is named.
 
-    X.v8.db where X.db is a database of the published SDK: it is left as it is, and `Store.open`
+    X.v8.db if X.db is a database of the published SDK: that is left as it is, and `Store.open`
     takes its jobs over.
     """
     path = Path(state_file).expanduser().absolute() if state_file else state_dir / published.OURS
@@ -27,8 +27,8 @@ def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
 
 
 def require_store(state_file: str | Path, state_dir: Path) -> None:
-    """Raises NoStore when no job store is where this one was named: a typo would begin a new, empty
-    one.
+    """Raise NoStore if there is no job store at the named path: a typo would begin a new,
+    empty one.
     """
     path = store_path(state_file, state_dir)
     source = published.source_of(path)
@@ -41,7 +41,7 @@ def require_store(state_file: str | Path, state_dir: Path) -> None:
 
 
 def is_missing(path: Path) -> bool:
-    """False also where nobody may look: opening it says why."""
+    """True if nothing is at that path. False if nobody may look there: opening it says why."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

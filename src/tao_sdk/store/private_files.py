@@ -1,7 +1,7 @@
 """Private files: directories of mode 0700 and files of mode 0600 that appear whole or not at all.
 
-A path that is a symbolic link, is someone else's, or can be changed by others is refused: what it
-holds could not be trusted, and what is written there could be read.
+A path is refused if it is a symbolic link, is someone else's, or can be changed by others: its
+content could not be trusted, and others could read new content there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OTHERS_CAN_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 @contextmanager
 def explained(path: Path) -> Generator[None]:
-    """What the operating system refuses at `path` becomes a StoreError."""
+    """Turn a refusal by the operating system at `path` into a StoreError."""
     try:
         yield
     except OSError as error:
@@ -35,7 +35,7 @@ def explained(path: Path) -> Generator[None]:
 
 
 def make_directory(path: Path) -> None:
-    """`path` as a directory of ours, made with mode 0700 if it is not there. Raises StoreError."""
+    """Make `path` a directory of ours, with mode 0700 if it is new. Raises StoreError."""
     with explained(path):
         make_folders(path)
         _refuse_foreign(path, path.lstat(), stat.S_ISDIR, "a directory")
@@ -45,12 +45,12 @@ def make_directory(path: Path) -> None:
 
 
 def refuse_replaceable(path: Path) -> None:
-    """Raise StoreError where another user could put another folder in the place of `path`, or of
-    one above it.
+    """Raise StoreError if another user could put another folder in the place of `path`, or of one
+    above it.
 
-    As ssh does: who owns a folder above renames what lies in it, and so does everybody where it is
-    open without the sticky bit. Groups are trusted, as those of a project's folder are, and so is
-    who owns /.
+    The rule is ssh's. The owner of a folder can rename everything in it, and so can everybody if it
+    is open without the sticky bit. Groups are trusted, such as that of a project's folder, and so
+    is the owner of /.
     """
     trusted = {0, os.geteuid(), os.lstat("/").st_uid}
     for folder in (*path.parents, *path.resolve().parents):
@@ -71,8 +71,8 @@ def refuse_replaceable(path: Path) -> None:
 
 
 def make_folders(path: Path) -> None:
-    """`path` and what is missing above it, for their owner alone, whatever the umask would allow
-    others. Raises OSError.
+    """Make `path` and the missing folders above it, for their owner alone, whatever the umask would
+    allow others. Raises OSError.
     """
     for folder in reversed(path.parents):
         if not folder.exists():
@@ -81,9 +81,9 @@ def make_folders(path: Path) -> None:
 
 
 def shut_or_leave(path: Path) -> tuple[str, str]:
-    """What to do about a directory that others can write to, in words and as a command.
+    """Say what to do about a directory that others can write to, in words and as a command.
 
-    One with the sticky bit, as /tmp, is there for them.
+    A directory with the sticky bit, such as /tmp, is there for them: the command is "" then.
     """
     if path.lstat().st_mode & stat.S_ISVTX:
         return (
@@ -97,7 +97,7 @@ def shut_or_leave(path: Path) -> tuple[str, str]:
 
 
 def make_file(path: Path) -> None:
-    """`path` as a file of ours with mode 0600, empty if it was not there. Raises StoreError.
+    """Make `path` a file of ours with mode 0600, empty if it is new. Raises StoreError.
 
     It is never opened: closing a second descriptor of a database would drop the locks that SQLite
     holds on it.
@@ -130,8 +130,8 @@ def _refuse_foreign(
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Put `data` at `path`, mode 0600, on disk when this returns; a crash leaves the old file or
-    the new one.
+    """Write `data` to `path`, with mode 0600. It is on disk when this returns; a crash leaves the
+    old file or the new one.
     """
     make_directory(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
@@ -163,8 +163,8 @@ def _sync_directory(path: Path) -> None:
 
 
 def name_in(directory: Path, name: str) -> Path:
-    """`name` as one path component below `directory`; an id that could climb out of
-    it is refused.
+    """Return `name` as one path component below `directory`. Raises StoreError for a name that
+    could lead out of it.
     """
     if not name or "/" in name or "\0" in name or name.startswith("."):
         raise StoreError(

@@ -1,7 +1,6 @@
-"""The database of the published SDK (nvidia-tao-sdk 7): whether a file is one, and its jobs as
-ours.
+"""The database of the published SDK (nvidia-tao-sdk 7): recognize it, and read its jobs as ours.
 
-Read from a copy, so it is never altered.
+It is read from a copy, so it is never altered.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tao_sdk.model.status import Status
 from tao_sdk.store import schema
 
 OURS = "jobs.db"  # the default name in a state directory, now
-DEFAULT = "tao_session_state.db"  # and that of the published SDK
+DEFAULT = "tao_session_state.db"  # the published SDK's default name
 SUFFIX = ".v8.db"  # ours, beside a database of the published SDK
 
 PLATFORMS: Mapping[str, str] = {
@@ -32,7 +31,7 @@ PLATFORMS: Mapping[str, str] = {
     "local-k8s": "kubernetes",
     "virtualenv": "local",
 }
-CANCELING = "Canceling"  # its one status that is not ours: asked to end, and not yet seen to have
+CANCELING = "Canceling"  # its one status that is not ours: to be canceled, its end not seen yet
 
 _COLUMNS = (
     "job_id", "action", "network_arch", "backend_type", "backend_job_id", "status", "parent_job_id",
@@ -56,8 +55,8 @@ def source_of(path: Path) -> Path | None:
 
 
 def is_published(path: Path) -> bool:
-    """Is there a database of the published SDK at `path`? Touches neither the file
-    nor its folder.
+    """True if there is a database of the published SDK at `path`. Touches neither the file nor its
+    folder.
     """
     if not path.is_file() or path.stat().st_size == 0 or _is_ours(path):
         return False
@@ -69,7 +68,9 @@ def is_published(path: Path) -> bool:
 
 
 def read_jobs(path: Path) -> list[Job]:
-    """Its jobs, oldest first, with their ids and statuses."""
+    """Read the jobs of a published SDK's database, oldest first, with their ids and statuses.
+    Raises StoreError.
+    """
     try:
         with _open_copy(path) as db:
             shown = [name if name in _column_names(db) else f"NULL AS {name}" for name in _COLUMNS]
@@ -94,8 +95,8 @@ def read_jobs(path: Path) -> list[Job]:
 
 
 def _is_ours(path: Path) -> bool:
-    """By the file's header, read through SQLite: closing a descriptor of our own would drop the
-    locks on a store in use.
+    """True if the file's header is ours. It is read through SQLite, because closing a descriptor of
+    our own would drop the locks on a store in use.
     """
     from urllib.parse import quote
 
@@ -110,7 +111,7 @@ def _is_ours(path: Path) -> bool:
 
 @contextmanager
 def _open_copy(path: Path) -> Generator[sqlite3.Connection]:
-    """A connection to a copy of the database and of its journal, which may hold the newest rows."""
+    """Connect to a copy of the database and of its journal, which may hold the newest rows."""
     import shutil
     import tempfile
 

@@ -42,7 +42,7 @@ class JobChanges(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """What a job is read from: the columns of its table, and the endpoint of its newest attempt.
+    """The columns of a job's table and the endpoint of its newest attempt: a job is read from them.
 
     `spec` and `options` are documents (payload_files.py); labels, progress and backend_details are
     JSON.
@@ -246,13 +246,13 @@ def event_of(values: Sequence[Any]) -> Event:
 
 @lru_cache(maxsize=16)  # events that are written together have one time
 def iso_time(moment: datetime | None) -> str | None:
-    """UTC to the microsecond, so that a moment comes back as it went in."""
+    """UTC to the microsecond, so that a moment is read back unchanged."""
     return moment.astimezone(timezone.utc).isoformat() if moment else None
 
 
 def to_unicode(words: str) -> str:
-    """`words` as SQLite can keep them: what is no proper Unicode (a byte of another encoding) is
-    shown escaped.
+    """Return `words` in a form that SQLite can store. A byte of another encoding, which is no
+    proper Unicode, is escaped.
     """
     return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode()
 

@@ -15,7 +15,7 @@ from tao_sdk.model.errors import StoreError
 # "TAO8" in the file's header: ours, and not a database of the published SDK
 APPLICATION_ID = 0x54414F38
 
-# The messages of the versions before codes were kept -> their codes. Used once, when such a store
+# The messages of versions that stored no codes -> their codes. Used once, when such a store
 # is brought up to date.
 OLD_MESSAGES = (
     ("next_attempt", "attempt % waits for a watcher: tao watch"),
@@ -65,8 +65,8 @@ def _code_of_message() -> str:
 STEPS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        # `number` grows with time: the order of a listing, and by its being the rowid the end of
-        # every index
+        # `number` grows with time, so it orders a listing. It is the rowid, so every
+        # index ends with it
         """CREATE TABLE jobs (
             number INTEGER PRIMARY KEY,
             id TEXT NOT NULL UNIQUE,
@@ -182,10 +182,10 @@ def is_current(db: sqlite3.Connection) -> bool:
 
 
 def check(db: sqlite3.Connection, path: Path) -> None:
-    """Raises StoreError for a database of another program, and for one of a version that we do not
+    """Raise StoreError for a database of another program, and for one of a version that we do not
     know.
     """
-    # asked first: others may be making the tables now
+    # read first: others may be making the tables now
     used = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
     ours = _read_pragma(db, "application_id") == APPLICATION_ID
     version = _read_pragma(db, "user_version")

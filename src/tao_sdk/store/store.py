@@ -1,12 +1,12 @@
-"""Store: what we remember of jobs, for any number of threads and processes at once.
+"""Store: the jobs that we remember, for any number of threads and processes at once.
 
 Here: the transactions over jobs and attempts. Not here: events (event_log.py), leases and claims
 (leases.py), which job a word means (job_ids.py), rows (records.py).
 
-Changing a job is a compare-and-set on its revision, so no two processes undo each other's work.
-What was decided but not yet done (a job, a further attempt, where it lives, a hook's claim) is on
-disk before its verb returns; other changes outlive our crash at once, and the machine's a moment
-later.
+Changing a job is a compare-and-set on its revision, so no two processes undo each other's work. A
+decision that is not carried out yet (a job, a further attempt, its ref, a hook's claim) is on disk
+before its verb returns. Other changes survive a crash of this process at once, and of the machine a
+moment later.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tao_sdk.store.records import (
 )
 
 log = logging.getLogger("tao_sdk.store")
-Jobs = list[Job]  # names of their own: in the class, `list` is the verb
+Jobs = list[Job]  # aliases, because in the class `list` is the verb
 Attempts = list[AttemptRow]
 Events = list[Event]
 Ids = list[str]
@@ -81,8 +81,8 @@ FORGET_WAYS = """
 
 
 class Store:
-    """The jobs of one database. Raises StoreError when it cannot be used, JobNotFound for an id it
-    does not know.
+    """The jobs of one database. Raises StoreError if it cannot be used, JobNotFound for an unknown
+    id.
     """
 
     def __init__(self, path: Path, database: Database, store_id: str) -> None:
@@ -99,11 +99,11 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, wal: bool | None = None) -> Store:
-        """The store at `path`, made if it is not there; `wal` says which journal, by default what
-        the file system can.
+        """Open the store at `path`, and make it if it is not there. `wal` chooses the journal; by
+        default the file system decides.
 
-        Refuses symbolic links, what belongs to someone else, and directories that others can write
-        to or replace.
+        Refuses symbolic links, files of other users, and directories that others can write to or
+        replace.
         """
         path = path.absolute()
         refuse_replaceable(path.parent)
@@ -137,8 +137,8 @@ class Store:
     # Jobs
 
     def add(self, job: Job, row: AttemptRow, key: SubmitKey | None = None) -> Job:
-        """Keep a job, its first attempt and its first event. On disk when this returns; StoreError
-        for an id in use, KeyInUse for an idempotency key that another job has.
+        """Store a job, its first attempt and its first event. They are on disk when this returns.
+        Raises StoreError for an id in use, KeyInUse for an idempotency key that another job has.
         """
         first = NewEvent(job.id, "status", job.status, job.message, {"attempt": row.attempt.number})
         try:
@@ -158,14 +158,14 @@ class Store:
         return self.get(job.id)
 
     def submitted_with(self, key: str) -> tuple[str, str] | None:
-        """The id of the job that was submitted with this idempotency key, and the digest of what
-        was asked for; None for a key that no job has.
+        """Return (the id of the job that was submitted with this idempotency key, the digest of its
+        request); None for a key that no job has.
         """
         with self._db.read() as db:
             return db.execute(FIND_KEY, (key,)).fetchone()
 
     def remove(self, job_id: str) -> None:
-        """Forget a job with all that is kept of it here: events, attempts, log copies, secrets.
+        """Remove a job with everything stored of it here: events, attempts, log copies, secrets.
         Unknown ids are fine.
         """
         with self._db.write(synced=True) as db:
@@ -177,7 +177,7 @@ class Store:
         self.log_copies.forget(job_id)
 
     def get(self, job_id: str) -> Job:
-        """The job of that id, or of what `resolve` takes for one."""
+        """The job of that id, or the one that `resolve` finds."""
         known = self._find_job(job_id) if is_unicode(job_id) else None
         if known is not None:
             return known
@@ -185,15 +185,17 @@ class Store:
         return self._find_job(resolved_id) or raise_not_found(resolved_id)
 
     def resolve(self, text: str) -> str:
-        """The id of the job whose id, or else name, is `text`, or else whose id begins with it.
-        UsageError when several are.
+        """The id of the job that `text` means: its id, else its name, else the start of its id.
+        Raises UsageError if it means several.
         """
         refuse_no_text(text)
         with self._db.read() as db:
             return find_id(db, text)
 
     def named(self, text: str) -> Ids:
-        """The jobs of that name, the newest first; the one whose id it is, if it is one's."""
+        """The ids of the jobs of that name, newest first; only `text` itself if a job has it as its
+        id.
+        """
         refuse_no_text(text)
         with self._db.read() as db:
             return ids_named(db, text)
@@ -208,28 +210,28 @@ class Store:
         parent: str | None = None,
         limit: int | None = None,
     ) -> Jobs:
-        """Newest first."""
+        """The jobs that match all filters, newest first."""
         wanted = Wanted(statuses, platform, endpoint, labels, parent, limit)
         return self._list_jobs(listing.query(wanted))
 
     def live(self, platform: str | None = None) -> Jobs:
-        """The jobs that have not ended, newest first; without those that the published SDK started,
-        and alone can watch.
+        """The live jobs, newest first, without those that the published SDK started: it alone can
+        watch them.
         """
         jobs = self._list_jobs(listing.query(Wanted(LIVE, platform)))
         return [job for job in jobs if not job.imported_from]
 
     def live_at(self, endpoint: Endpoint) -> Jobs:
-        """Those of them whose newest attempt is at that endpoint."""
+        """The live jobs whose newest attempt is at that endpoint."""
         return self._live_jobs.at_endpoint(endpoint)
 
     def live_endpoints(self) -> Endpoints:
-        """Where jobs that have not ended are."""
+        """The endpoints with live jobs."""
         return self._live_jobs.endpoints()
 
     def update(self, job: Job, events: Sequence[NewEvent] = ()) -> Job | None:
-        """Write what can change of `job`, with `events`. None, and nothing is written, when it was
-        changed meanwhile, or its end would be changed: a terminal status is final.
+        """Store the changeable parts of `job`, with `events`. None, with nothing written, if the
+        job was changed meanwhile or has another terminal status: that is final.
         """
         with self._db.write() as db:
             return self._update_job(db, job, events)
@@ -255,8 +257,8 @@ class Store:
 
     @contextmanager
     def _insert_transaction(self) -> Generator[sqlite3.Connection]:
-        """A transaction that may write payload files, on disk when it is over; if it fails they are
-        removed again.
+        """Run a transaction that may write payload files. It is on disk when this returns; if it
+        fails, the files are removed again.
         """
         try:
             with self._db.write(synced=True) as db:
@@ -303,12 +305,12 @@ class Store:
         return [records.attempt_of(row, self._payloads) for row in rows]
 
     def attempts(self, job_id: str) -> Attempts:
-        """Oldest first; none for a job that the published SDK started."""
+        """The job's attempts, oldest first; none for a job that the published SDK started."""
         return self._list_attempts("ORDER BY number", (job_id,))
 
     def add_attempt(self, job: Job, row: AttemptRow, events: Sequence[NewEvent] = ()) -> Job | None:
-        """As `update`, with a further attempt in the same transaction. On disk when
-        this returns.
+        """Like `update`, with a further attempt in the same transaction. It is on disk when this
+        returns.
         """
         try:
             with self._insert_transaction() as db:
@@ -325,8 +327,8 @@ class Store:
             ) from error
 
     def reopen(self, job: Job, row: AttemptRow, events: Sequence[NewEvent] = ()) -> Job | None:
-        """As `add_attempt`, for a job that has ended and is to be tried again: the one way back
-        from an end.
+        """Like `add_attempt`, for an ended job that is tried again: the one way back from a
+        terminal status.
         """
         with self._insert_transaction() as db:
             values = (*records.changes_of(job), job.id, job.revision)
@@ -337,7 +339,7 @@ class Store:
         return replace(job, revision=job.revision + 1)
 
     def confirm(self, ref: Ref) -> None:
-        """Keep where an attempt lives. On disk when this returns."""
+        """Store an attempt's ref. It is on disk when this returns."""
         values = (records.to_text(ref.to_json()), ref.attempt.job_id, ref.attempt.number)
         with self._db.write(synced=True) as db:
             sql = "UPDATE attempts SET ref = ? WHERE job_id = ? AND number = ?"
@@ -346,13 +348,13 @@ class Store:
             raise_not_found(ref.attempt.job_id)
 
     def save_log_cursor(self, attempt: Attempt, cursor: str) -> None:
-        """Keep up to where the copy of the attempt's log goes."""
+        """Store up to where the attempt's log is copied."""
         values = (cursor, attempt.job_id, attempt.number)
         with self._db.write() as db:
             db.execute("UPDATE attempts SET log_cursor = ? WHERE job_id = ? AND number = ?", values)
 
     def _list_attempts(self, rest: str, values: tuple[Any, ...]) -> Attempts:
-        """The attempts of the job `values[0]`; `rest` goes on after that condition."""
+        """The attempts of the job `values[0]`; `rest` continues the SQL after that condition."""
         sql = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE job_id = ? {rest}"
         with self._db.read() as db:
             rows = db.execute(sql, values).fetchall()
@@ -376,20 +378,20 @@ class Store:
     # Events
 
     def record(self, events: Sequence[NewEvent]) -> Events:
-        """Add events, all or none, in their order and under numbers that follow each other."""
+        """Add events, all or none, in their order and with consecutive numbers."""
         return self._events.record_events(events)
 
     def events(self, job_id: str | None = None, since: int = 0, limit: int | None = None) -> Events:
-        """What happened after number `since`, oldest first, to one job or to all."""
+        """The events after number `since`, oldest first, of one job or of all."""
         return self._events.read_events(job_id, since, limit)
 
     def last_event(self, job_id: str, kind: str) -> Event | None:
-        """The newest of its events of that kind."""
+        """The newest of a job's events of that kind, or None."""
         return self._events.last_event(job_id, kind)
 
     def jobs_with_undelivered(self, due: str, done: str) -> Ids:
-        """The jobs that have an event of kind `due` without one of kind `done` whose data names it
-        under `of`.
+        """The jobs with an event of kind `due` whose number no event of kind `done` has as `of` in
+        its data.
         """
         return self._events.jobs_with_undelivered(due, done)
 
@@ -400,26 +402,30 @@ class Store:
         return self._leases.acquire_lease(name, owner, seconds)
 
     def lease_holder(self, name: str) -> str | None:
-        """Who holds the lease, or held it last and has not given it back."""
+        """The holder of the lease, or the last holder if it has not given the lease back. None if
+        nobody has it.
+        """
         return self._leases.lease_holder(name)
 
     def is_leased(self, name: str) -> bool:
-        """True while the lease that somebody has taken lasts."""
+        """True while somebody's lease has time left."""
         return self._leases.is_leased(name)
 
     def release_lease(self, name: str, owner: str) -> None:
-        """Give a lease back; someone else's is left alone."""
+        """Give a lease back. Someone else's is left alone."""
         self._leases.release_lease(name, owner)
 
     def claim(self, job_id: str, hook: str, key: str) -> bool:
-        """True for the first caller ever, in whatever process. On disk when this returns."""
+        """True for the first caller ever, in whatever process. The claim is on disk when this
+        returns.
+        """
         return self._leases.claim_once(job_id, hook, key)
 
     # The ways to endpoints
 
     def remember_way(self, endpoint: Endpoint, way: Mapping[str, str]) -> None:
-        """Keep the settings, none of them a secret, under which a later process finds that endpoint
-        again.
+        """Store the settings, none of them a secret, with which a later process reaches that
+        endpoint.
         """
         if not way or self.way_to(endpoint) == way:
             return
@@ -428,15 +434,15 @@ class Store:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
 
     def way_to(self, endpoint: Endpoint) -> dict[str, str]:
-        """The settings that were kept last; empty where none were."""
+        """The newest settings stored for that endpoint; {} if there are none."""
         settings = self._read_meta(_meta_name_of(endpoint))
         return json.loads(settings) if settings else {}
 
-    # What is left over
+    # Leftovers
 
     def sweep(self) -> None:
         """Remove the files that no job needs any more: payloads, secrets and log copies that a
-        crash left behind.
+        crash left behind. Forget the ways to endpoints without attempts.
         """
         self._remove_unused(self._payloads.names())
         with self._db.write() as db:
@@ -447,8 +453,8 @@ class Store:
                 self.log_copies.forget(job_id)
 
     def _remove_unused(self, names: Collection[str]) -> None:
-        """Under the write lock: whoever is about to refer to a file waits until it is gone, and
-        writes it anew.
+        """Remove the files of these names that no job refers to. The write lock is held, so a
+        process that is about to refer to a file waits until it is gone, and writes it anew.
         """
         if not names:
             return
@@ -458,7 +464,7 @@ class Store:
                     self._payloads.remove(name)
 
     def _import_published(self) -> None:
-        """Take over the jobs of the published SDK's database that this one stands beside, once."""
+        """Import the jobs of the published SDK's database beside this one, once."""
         source = published.source_of(self.path)
         if source is None or self._read_meta("imported_from") or not published.is_published(source):
             return
@@ -497,7 +503,7 @@ def _meta_name_of(endpoint: Endpoint) -> str:
 
 
 def _prepare(database: Database) -> str:
-    """The database at our version; its id."""
+    """Bring the database to our version, and return its id."""
     with database.read() as db:
         current = schema.is_current(db)
     if not current:
