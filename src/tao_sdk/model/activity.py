@@ -1,6 +1,7 @@
-"""Activity: what a running job does now, as far as its place can tell: for one that may hang.
+"""Activity: what a running job does now, as far as its backend can tell. It helps with a job that
+may hang.
 
-Not here: who looks (backends/*/job/activity.py) and how it is shown (cli/show.py).
+Not here: how it is found out (backends/*/job/activity.py) and how it is shown (cli/show.py).
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class MainProcess:
 
     @property
     def waits_for(self) -> str:
-        """What it waits for, in words; "" where that is not known."""
+        """Say in words what the process waits for; "" if that is not known."""
         fitting = [words for start, words in WAITS.items() if self.waits_in.startswith(start)]
         if not fitting:
             return ""
@@ -84,7 +85,7 @@ class MainProcess:
 
     @property
     def command(self) -> str:
-        """The command that shows where its code is; "" where there is none."""
+        """The command that shows where its Python code is; "" if there is none."""
         if not self.is_python:
             return ""
         return f"py-spy dump --pid {self.pid}"
@@ -102,7 +103,7 @@ class MainProcess:
 
 @dataclass(frozen=True)
 class GpuUse:
-    """How much a GPU of the job is used now, by whatever program."""
+    """The present use of a GPU of the job, by any program."""
 
     index: int
     percent: int | None  # of the time in which a kernel ran; None where the driver cannot tell
@@ -114,7 +115,7 @@ class GpuUse:
 
 @dataclass(frozen=True)
 class Activity:
-    """What one look into a running attempt saw. None is what is not known."""
+    """The facts from one look into a running attempt. An unknown value is None."""
 
     log_changed_at: datetime | None = None
     cpu_cores: float | None = None  # used while it was looked at

@@ -1,8 +1,9 @@
-"""The AWS profile: what `aws configure` left in ~/.aws, as a job's environment would have it.
+"""The AWS profile: the settings that `aws configure` left in ~/.aws, under the names of a job's
+environment.
 
 AWS_PROFILE names the profile, AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE other files, as for
-the AWS command. Read here and nowhere in a job. Not here: profiles that log in (sso), assume a role
-or start a program: they hold no keys.
+the AWS command. Only this machine reads the files, never a job. Not here: profiles that log in
+(sso), assume a role or start a program: they hold no keys.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ WORDS = {  # of the files -> of the environment
 
 
 def read_aws_profile(environ: Mapping[str, str], home: Path) -> dict[str, str]:
-    """The profile's keys, region and endpoint; {} where there is none and none was named."""
+    """The profile's keys, region and endpoint; {} if there is none. Raises UsageError if the
+    environment names one that is not there.
+    """
     named = environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE")
     name = named or "default"
     config = chosen_file(environ.get("AWS_CONFIG_FILE"), home / ".aws" / "config")
@@ -51,7 +54,7 @@ def chosen_file(named: str | None, usual: Path) -> Path:
 
 
 def given_values(section: Mapping[str, str]) -> dict[str, str]:
-    """What a section says that is not empty, under the names of the environment."""
+    """The non-empty values of a section, under the names of the environment."""
     given = {variable: section.get(word, "").strip() for word, variable in WORDS.items()}
     return {variable: value for variable, value in given.items() if value}
 
@@ -65,7 +68,7 @@ def without_keys(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_sections(path: Path, titles: set[str]) -> list[Mapping[str, str]]:
-    """The profile in one file; a value is never shown by an error."""
+    """Read the profile's sections in one file. An error never shows a value."""
     import configparser  # most commands read no profile
 
     parser = configparser.RawConfigParser()

@@ -1,9 +1,9 @@
-"""Checkpoints: which of the files that a training left are checkpoints, of which epoch, and which
-to go on with.
+"""Checkpoints: find them among the files of a training, with their epochs, and choose one to go on
+with.
 
-Pure: it is told what is there. Nothing is guessed: a checkpoint that cannot be told for certain is
-None. Not here: who lists the files (client/results.py), and how a job finds its own checkpoint to
-resume from (runner/resume.py).
+Pure: it gets a list of the files. It does not guess: a checkpoint is None if it is not certain. Not
+here: the listing of files (client/results.py), and how a job finds its own checkpoint to resume
+from (runner/resume.py).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tao_sdk.runner.outputs.tree import WEIGHTS, is_growing, names_checkpoint
 
 CRASHES = (FAILED, 132, 134, 135, 136, 139)  # SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV
 FIRST_SIGNAL_CODE = 128  # exit codes from here on: a signal ended it
-EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
+EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, but not trained further
 
 _FOLDERS = frozenset(
     {"train", "checkpoint", "checkpoints", "ckpt", "ckpts", "weights", "models", "safetensors"}
 )
 _NOT_OURS = frozenset(
     {"inputs", "ptm", "pretrained", ".tao", ".cache"}
-)  # what was brought, not what was made
+)  # brought by the job, not made by it
 _COMPANIONS = frozenset({"optimizer", "optim", "scheduler", "scaler", "rng", "args"})
 _NAMES = frozenset(
     {"model", "weights", "checkpoint", "ckpt", "final", "best", "latest", "last"}
@@ -48,7 +48,7 @@ _COUNTED_FROM_ZERO = lazy_compile(
 
 _BARE_NUMBER = lazy_compile(r"(?:model|weights|checkpoint|ckpt)[-_.](\d{1,6})")
 _NUMBERED = lazy_compile(r"([a-z][a-z0-9_.-]*?)[-_.](\d{1,6})")  # any other word and a number
-# words whose number is no epoch, or not for certain
+# the number after these words is no epoch, or not for certain
 _OTHER_NUMBERS = frozenset(
     {"checkpoint", "fold", "gpu", "head", "layer", "node", "part", "rank", "run", "sample", "seed"}
     | {"shard", "split", "stage", "trial", "v", "version", "worker"}
@@ -58,8 +58,8 @@ _DIGITS_AT_END = lazy_compile(r"\d+(?=(?:\.pth\.tar|\.[a-z0-9]+)?$)", re.IGNOREC
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint, a file or a folder. `epoch` and `step` are the numbers in its name, as the
-    job counts them.
+    """One checkpoint, a file or a folder. `epoch` and `step` are the numbers in its name, by the
+    job's own count.
     """
 
     path: str
@@ -79,9 +79,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Paths of the complete checkpoints that people ask for; None where there is
-    none for certain.
-    """
+    """Paths of the complete checkpoints that people ask for; None if there is none for certain."""
 
     best: str | None
     newest: str | None
@@ -94,8 +92,8 @@ def choose_checkpoints(
     progress: Progress,
     settled: float = 0.0,
 ) -> Chosen:
-    """The best and the newest complete checkpoint among `files` (path, size, mtime)
-    below `root`.
+    """Return the best and the newest complete checkpoint among `files` (path, size, mtime) below
+    `root`.
     """
     found = list_checkpoints(files, root, manifest, settled)
     with_numbers = with_epochs(found, progress)
@@ -112,10 +110,10 @@ def list_checkpoints(
     manifest: Mapping[str, Any] | None = None,
     settled: float = 0.0,
 ) -> list[Checkpoint]:
-    """Every checkpoint among `files`, the least trained first.
+    """Return every checkpoint among `files`, the least trained first.
 
-    One is complete when the manifest lists all its files with the sizes they have. Without a
-    manifest the one written last, which may be half written, is so only when it was written before
+    A checkpoint is complete if the manifest lists all its files with their sizes. Without a
+    manifest, the one written last may be half written: it is complete only if it was written before
     `settled`.
     """
     there = [_File(path, _path_below(root, path), size, mtime) for path, size, mtime in files]
@@ -133,11 +131,11 @@ def list_checkpoints(
 
 
 def with_epochs(found: Sequence[Checkpoint], progress: Progress) -> list[Checkpoint]:
-    """The same in the same order. A bare number, as in `model_03.pt`, is an epoch where it can be
-    nothing else.
+    """Return the checkpoints in the same order. A bare number, as in `model_03.pt`, becomes an
+    epoch if it can be nothing else.
 
-    It stays a step or a version where any checkpoint names its epoch, or where the files of its
-    pattern do not fit the epochs of the job.
+    It stays a step or a version if any checkpoint names its epoch, or if the files of its pattern
+    do not fit the epochs of the job.
     """
     if any(each.epoch is not None for each in found):
         return list(found)
@@ -164,7 +162,7 @@ def _bare_number(checkpoint: Checkpoint) -> int | None:
 
 
 def _number_behind_word(stem: str) -> int | None:
-    """The 7 of `m_07`; None behind a word such as fold, which counts something else."""
+    """The 7 of `m_07`; None after a word such as fold, which counts something else."""
     match = _NUMBERED.fullmatch(stem)
     if not match or _name_words(match[1]) & _OTHER_NUMBERS:
         return None
@@ -172,13 +170,13 @@ def _number_behind_word(stem: str) -> int | None:
 
 
 def _name_pattern(checkpoint: Checkpoint) -> str:
-    """`train/model_#.pt` of `train/model_03.pt`."""
+    """`train/model_#.pt` for `train/model_03.pt`."""
     return _DIGITS_AT_END.sub("#", checkpoint.path)
 
 
 def _are_epochs(group: Sequence[Checkpoint], progress: Progress) -> bool:
-    """Whether the numbers are epochs that the job has told of, written one after the other. A
-    single one has to be the newest epoch.
+    """True if the numbers are epochs that the job has named, written one after the other. A single
+    number has to be the newest epoch.
     """
     written = sorted((each.mtime, _bare_number(each) or 0) for each in group)
     numbers = [number for _, number in written]
@@ -190,7 +188,7 @@ def _are_epochs(group: Sequence[Checkpoint], progress: Progress) -> bool:
 
 
 def _count_to(numbers: Sequence[int], epoch: int) -> bool:
-    """Whether they are every epoch up to the newest one, or every second, third, ..."""
+    """True if they are every epoch up to the newest one, or every second, third, ..."""
     step = numbers[0] or 1
     first_missing = numbers[-1] + step
     return list(numbers) == list(range(numbers[0], first_missing, step)) and (
@@ -201,8 +199,8 @@ def _count_to(numbers: Sequence[int], epoch: int) -> bool:
 def newest_of(found: Sequence[Checkpoint], is_live: bool = True) -> Checkpoint | None:
     """The complete checkpoint of the most training, or None.
 
-    `latest` and `last` are left out: such a file is replaced by the next epoch's. Of a job that
-    is over, `interrupted.pt` is the newest when it was written after the numbered ones beside it.
+    `latest` and `last` are left out: the next epoch replaces such a file. If the job is over,
+    `interrupted.pt` is the newest if it was written after the numbered ones beside it.
     """
     usable = [each for each in found if each.complete and not each.exported and not each.is_latest]
     furthest = max(usable, key=_training_order(usable), default=None)
@@ -235,8 +233,8 @@ def best_of(found: Sequence[Checkpoint], progress: Progress) -> Checkpoint | Non
 def best_so_far(
     found: Sequence[Checkpoint], progress: Progress, is_live: bool
 ) -> Checkpoint | None:
-    """The complete checkpoint of the best epoch that has one; None where the checkpoint of the best
-    epoch of all was not kept.
+    """The complete checkpoint of the best epoch that has one; None if the checkpoint of the best
+    epoch of all is gone.
     """
     trained = [each for each in found if not each.exported]
     best = progress.best
@@ -251,7 +249,7 @@ def best_so_far(
 def _best_complete(
     trained: Sequence[Checkpoint], progress: Progress, metric: str
 ) -> Checkpoint | None:
-    """Of the epochs that have a complete checkpoint, the checkpoint of the best."""
+    """The checkpoint of the best epoch among those with a complete checkpoint."""
     whole: dict[int, Checkpoint] = {}
     values = values_of(progress, metric)
     for value in values:
@@ -265,7 +263,7 @@ def _best_complete(
 
 
 def values_of(progress: Progress, metric: str) -> list[Best]:
-    """The values of a metric that are known, by epoch."""
+    """The known values of a metric, by epoch."""
     return [
         Best(entry.epoch, metric, entry.metrics[metric])
         for entry in progress.history
@@ -276,7 +274,7 @@ def values_of(progress: Progress, metric: str) -> list[Best]:
 def value_of(
     checkpoint: Checkpoint, found: Sequence[Checkpoint], progress: Progress
 ) -> Best | None:
-    """The value of the main metric in the epoch of a checkpoint; None where it is not known."""
+    """The value of the main metric in the epoch of a checkpoint; None if it is not known."""
     if progress.best is None or checkpoint.epoch is None:
         return None
     epoch = checkpoint.epoch + counts_from_zero(found, progress)
@@ -290,7 +288,9 @@ def of_epoch(
     progress: Progress | None = None,
     step: int | None = None,
 ) -> Checkpoint | None:
-    """Exactly that of `epoch`, counted from 1, and of `step` if given; never a neighbour."""
+    """The checkpoint of exactly that `epoch`, counted from 1, and of `step` if given; never a
+    neighbour.
+    """
     wanted = epoch - 1 if counts_from_zero(found, progress or Progress()) else epoch
     there = [
         each
@@ -301,7 +301,7 @@ def of_epoch(
 
 
 def counts_from_zero(found: Iterable[Checkpoint], progress: Progress) -> bool:
-    """Whether the names count epochs from 0, so that epoch 1 is `model_epoch_000`."""
+    """True if the names count epochs from 0, so that epoch 1 is `model_epoch_000`."""
     epochs = {each.epoch for each in found if each.epoch is not None}
     if 0 in epochs or progress.epochs in epochs:
         return 0 in epochs
@@ -311,7 +311,7 @@ def counts_from_zero(found: Iterable[Checkpoint], progress: Progress) -> bool:
 
 @dataclass(frozen=True)
 class _File:
-    """A file that is a checkpoint, or one of those in a folder that is."""
+    """A file that is a checkpoint, or one of the files in a folder that is."""
 
     path: str
     below: str  # its path below the results
@@ -324,7 +324,7 @@ class _File:
 
     @property
     def checkpoint_path(self) -> str:
-        """The path of the checkpoint: the folder's when only the folder's name says which it is."""
+        """The path of the checkpoint: the folder's if only the folder's name identifies it."""
         if _says_which(self.stem):
             return self.path
         for folder in list(PurePosixPath(self.path).parents)[:2]:
@@ -348,8 +348,8 @@ def _path_below(root: str, path: str) -> str:
 
 
 def _is_ours(file: _File) -> bool:
-    """Whether this training made it and could go on from it: not an input, not an optimizer's state
-    of its own.
+    """True if this training made the file and could go on from it. False for an input, and for an
+    optimizer's state of its own.
     """
     if not file.size or not file.path.endswith((*WEIGHTS, *EXPORTED)):
         return False
@@ -365,7 +365,7 @@ def _is_ours(file: _File) -> bool:
 
 
 def may_hold_weights(below: str) -> bool:
-    """Whether a file looks like weights by the end of its path below the results alone, whatever
+    """True if a file looks like weights by the end of its path below the results, whatever
     its name.
     """
     return below.endswith(WEIGHTS) and not _NOT_OURS & set(PurePosixPath(below).parts)
@@ -405,7 +405,7 @@ def _read_number(pattern: re.Pattern[str], name: str) -> int | None:
 
 
 def _training_order(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], tuple[float, ...]]:
-    """A sort key: epoch and step where the names have them, else the time of the file."""
+    """A sort key: epoch and step if the names have them, else the time of the file."""
     if any(each.epoch is not None for each in found):
         return lambda each: (_or_minus_one(each.epoch), _or_minus_one(each.step), each.mtime)
     return lambda each: (_or_minus_one(each.step), each.mtime)
@@ -418,11 +418,11 @@ def _or_minus_one(number: int | None) -> int:
 
 
 def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
-    """Up to when a command without a manifest had written what is whole: it ended then, and was not
-    cut off.
+    """The time (unix seconds) up to which a command without a manifest had written whole files. If
+    it ended by itself and was not cut off, that is all of them.
 
-    `asked`: it was to end. One that failed by itself, or meanwhile (is_crash), may have failed at
-    writing.
+    `asked`: it was to end. A command that failed by itself, or after that request (is_crash), may
+    have failed at writing.
     """
     ended_itself = exit_code is not None and exit_code < FIRST_SIGNAL_CODE
     by_itself = exit_code == 0 or (asked and ended_itself and not is_crash(exit_code))
@@ -430,8 +430,8 @@ def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
 
 
 def is_crash(exit_code: int | None) -> bool:
-    """True for the exit code of a program that did not mean to end so: an uncaught error, or a
-    signal that nobody sends to end a program.
+    """True for the exit code of an unintended end: an uncaught error, or a signal that nobody sends
+    to end a program.
     """
     return exit_code in CRASHES
 
@@ -462,8 +462,8 @@ def _complete_by_manifest(
 
 
 def _listed_files(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Path and size of what the manifest vouches for; an empty checksum says that the file was
-    still being written.
+    """Yield path and size of the files that the manifest vouches for. An empty checksum means that
+    the file was still being written.
     """
     entries: Any = manifest.get("files")
     for entry in cast(list[Any], entries) if isinstance(entries, list) else []:
@@ -477,8 +477,8 @@ def _listed_files(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _in_motion(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """The folders of which the manifest says that they were still being written, or had not been
-    sent whole.
+    """Yield the folders that were still being written, or had not been sent whole, according to the
+    manifest.
     """
     listed = dict(_listed_files(manifest))
     folders: Any = manifest.get("folders")  # older ones do not have it

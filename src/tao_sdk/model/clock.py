@@ -22,7 +22,7 @@ def whole_milliseconds(moment: datetime) -> datetime:
 
 
 def from_iso(text: str | None) -> datetime | None:
-    """The moment of what `to_iso` gave."""
+    """Parse the text of `to_iso`. None for None and ""."""
     if not text:
         return None
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

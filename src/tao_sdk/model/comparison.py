@@ -1,5 +1,5 @@
-"""Comparisons: jobs side by side, with the settings in which they differ and the values of a metric
-that they came to. Pure.
+"""Comparisons: jobs side by side, with the settings in which they differ and their values of a
+metric. Pure.
 
 Not here: the settings of one job (model/job_settings.py), where the jobs come from and where the
 picture goes (client/compare.py).
@@ -45,8 +45,8 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Jobs side by side. `differ` names the settings that are not the same in all; `metric` is None
-    where none was told.
+    """Jobs side by side. `differ` names the settings that are not the same in all. `metric` is None
+    if no job has one.
     """
 
     jobs: tuple[Compared, ...]
@@ -64,8 +64,8 @@ class Comparison:
 
 
 def compare_jobs(jobs: Sequence[Job], metric: str | None = None) -> Comparison:
-    """The jobs in their order, by `metric` or by the one that most of them have. Raises UsageError
-    for one that none has.
+    """Compare the jobs, in their order, by `metric` or by the metric that most of them have. Raises
+    UsageError for a metric that none has.
     """
     settings = with_commands([settings_of(job) for job in jobs])
     differ = differing_settings(settings)
@@ -87,7 +87,7 @@ def compare_jobs(jobs: Sequence[Job], metric: str | None = None) -> Comparison:
 
 
 def shared_metric(progresses: Sequence[Progress], told: Sequence[str]) -> str | None:
-    """The metric that most of the jobs have; of several the most telling."""
+    """The metric that most of the jobs have; if there are several, the most telling."""
 
     def rank(name: str) -> tuple[int, bool, tuple[bool, bool, bool, bool, str]]:
         having = sum(name in progress.metrics for progress in progresses)
@@ -97,10 +97,10 @@ def shared_metric(progresses: Sequence[Progress], told: Sequence[str]) -> str | 
 
 
 def with_commands(settings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The settings of jobs whose commands are unlike, with all plain words as one `command`.
+    """Join the plain words into one `command`, for jobs whose commands are unlike.
 
-    Commands are alike that have as many plain words, and the same first one: then each word stands
-    by itself.
+    Commands are alike if they have as many plain words and the same first one: then each word
+    stands by itself.
     """
     commands = [plain_words(own) for own in settings]
     if len({(len(words), *words[:1]) for words in commands}) == 1:

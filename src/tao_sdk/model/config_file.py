@@ -35,7 +35,7 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """The file's content. Raises UsageError naming the file and the line of what is wrong."""
+    """Read the file. Raises UsageError naming the file and the line of a mistake."""
     reader = ConfigReader(path)
     top = reader.read_top(path.read_text(encoding="utf-8"))
     if top is None:
@@ -72,7 +72,7 @@ class ConfigReader:
         return node
 
     def resolve_merges(self, loader: Any, node: Any, depth: int) -> None:
-        """Carry out `<<: *other` down to the values."""
+        """Apply `<<: *other` down to the values."""
         import yaml
 
         if depth and isinstance(node, yaml.MappingNode):
@@ -84,7 +84,7 @@ class ConfigReader:
         return f"{self.path}:{node.start_mark.line + 1}"
 
     def read_items(self, node: yaml.Node, shape: str) -> Iterator[tuple[str, yaml.Node, str]]:
-        """(key, value, where the key stands) of a mapping; nothing of an empty node."""
+        """Yield (key, value, the key's place) of a mapping; nothing for an empty node."""
         import yaml
 
         if is_null(node):
@@ -105,7 +105,9 @@ class ConfigReader:
             yield key, value
 
     def read_lines(self, node: yaml.Node, shape: str) -> Collection[Line]:
-        """One for each key: its own value comes after the one that it is merged with."""
+        """Return one line for each key. A mapping's own value replaces the one that is merged
+        in.
+        """
         return {line.key: line for line in self.read_all_lines(node, shape)}.values()
 
     def read_all_lines(self, node: yaml.Node, shape: str) -> Iterator[Line]:
@@ -164,7 +166,7 @@ def is_null(node: yaml.Node | None) -> bool:
 
 
 def text_of(node: yaml.ScalarNode) -> str:
-    """As the environment has it: "1" for true, nothing for false."""
+    """The value in the form of the environment: "1" for true, nothing for false."""
     if node.tag == f"{YAML}null":
         return ""
     if node.tag == f"{YAML}bool":

@@ -1,7 +1,7 @@
-"""The catalogue of credentials: what the caller's environment calls them, and what a job's does.
+"""The catalogue of credentials: their names in the caller's environment and in a job's.
 
-Source: the platform document's table of environment variables. The caller's env_vars win over what
-is taken from here.
+Source: the platform document's table of environment variables. The caller's env_vars override the
+values from here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KNOWN_NAMES = frozenset(IN_THE_JOB) | {
 
 
 def job_credentials(lookup: Callable[[str], str | None]) -> dict[str, str]:
-    """The credentials that are set, under the names that a job knows them by."""
+    """The credentials that are set, under their names in a job."""
     return {
         inside: value
         for name, inner in IN_THE_JOB.items()

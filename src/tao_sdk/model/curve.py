@@ -1,8 +1,8 @@
-"""Curves: what of a training's progress is worth drawing, as series of values over epochs, in
-panels. Pure.
+"""Curves: the part of a training's progress that is worth drawing, as series of values over epochs,
+in panels. Pure.
 
-Losses stand in one panel, and what is better when larger in another. Not here: how they are drawn
-as a picture (model/curve_svg.py) and in the terminal (model/curve_plot.py).
+Losses stand in one panel, and metrics that are better when larger in another. Not here: how they
+are drawn as a picture (model/curve_svg.py) and in the terminal (model/curve_plot.py).
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from tao_sdk.model.metric_names import is_loss, telling_order, words_of
 from tao_sdk.model.progress import Progress, not_finite_since, telling_metrics
 
 MOST_SERIES = 4  # in a panel: more than four lines nobody can tell apart
-_MOST = 1e30  # what is larger has diverged, and would press everything else flat
+_MOST = 1e30  # a larger value has diverged, and would press everything else flat
 
 
 @dataclass(frozen=True)
 class Series:
-    """The values of one metric: (epoch, value), by epoch as the job calls it, or by step."""
+    """The values of one metric: (epoch, value), by the job's own number of the epoch, or by
+    step.
+    """
 
     name: str
     points: tuple[tuple[int, float], ...]
@@ -48,8 +50,8 @@ class Scale:
 
 
 def panels_of(progress: Progress) -> list[tuple[str, list[Series]]]:
-    """What is worth drawing, as (title, series): losses first, then the rest. A metric of one epoch
-    is no curve.
+    """Return the panels to draw, as (title, series): losses first, then the rest. A metric of one
+    epoch is no curve.
     """
     names = dict.fromkeys(name for entry in progress.history for name in entry.metrics)
     drawn = [
@@ -63,15 +65,17 @@ def panels_of(progress: Progress) -> list[tuple[str, list[Series]]]:
 
 
 def broken_metrics(progress: Progress) -> list[str]:
-    """`NaN in epoch 3: loss`, for each metric that was no number; at most as many as a panel has
-    lines.
+    """`NaN in epoch 3: loss`, for each metric that was NaN or infinite; at most as many as a panel
+    has lines.
     """
     since = list(not_finite_since(progress).items())[:MOST_SERIES]
     return [f"NaN in {progress.unit} {number}: {name}" for name, number in since]
 
 
 def _shown_order(progress: Progress) -> Callable[[str], tuple[Any, ...]]:
-    """First what the screen and the end line show, so that a picture of one line shows the same."""
+    """A sort key: first the metrics on the screen and the end line, so that a picture of one line
+    shows the same.
+    """
     shown = telling_metrics(progress)
     return lambda name: (name not in shown, *telling_order(name))
 
@@ -86,7 +90,7 @@ def series_of(progress: Progress, name: str) -> Series:
 
 
 def _of_one_size(series: list[Series]) -> list[Series]:
-    """Those that can share an axis with the first: accuracies do with each other, not with a
+    """The series that can share an axis with the first: accuracies do with each other, not with a
     perplexity of 40.
     """
     if not series:
@@ -96,7 +100,7 @@ def _of_one_size(series: list[Series]) -> list[Series]:
 
 
 def _panel_title(series: Sequence[Series]) -> str:
-    """What all the names have in common, else the first of them."""
+    """A word that all the names have in common, else the first name."""
     if len(series) == 1:
         return series[0].name
     common = _common_words(series)
@@ -114,21 +118,23 @@ def _common_words(series: Sequence[Series]) -> frozenset[str]:
 
 
 def visible_text(text: str) -> str:
-    """The letters that can be seen: a document with others could not be read, or not even be
-    written.
+    """Remove the characters that cannot be seen: a document with them could not be read, or not
+    even be written.
     """
     return "".join(letter for letter in text if letter.isprintable())
 
 
 def format_number(value: float) -> str:
-    """Three significant digits, without an exponent where that is short."""
+    """Format a number with three significant digits, without an exponent if that is short."""
     if value == 0 or 1e-3 <= abs(value) < 1e6:
         return f"{value:.3g}"
     return f"{value:.1e}"
 
 
 def value_range(series: Sequence[Series]) -> tuple[float, float]:
-    """From the least to the largest value and a little more; from 0 where that is near."""
+    """Return the range from the least to the largest value and a little more; from 0 if that is
+    near.
+    """
     values = [value for some in series for _, value in some.points]
     low, high = min(values), max(values)
     size = max(abs(low), abs(high))

@@ -13,7 +13,7 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 
 def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str]:
-    """The curves in lines of at most `width` characters: panels side by side where there is room,
+    """Draw the curves in lines of at most `width` characters: panels side by side if there is room,
     else one above another.
     """
     panels = panels_of(progress)
@@ -27,8 +27,8 @@ def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str
 
 
 def _text_panel(series: Series, unit: str, width: int, height: int) -> list[str]:
-    """`height` lines of dots between a title and the epochs or steps. One series: dots have no
-    colours.
+    """Draw `height` lines of dots between a title and the epochs or steps. Draws one series,
+    because dots have no colours.
     """
     low, high = value_range([series])
     labels = [format_number(high), format_number(low)]

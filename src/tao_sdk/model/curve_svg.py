@@ -25,7 +25,7 @@ _DASHES = ("none", "7 4", "2 4", "12 4 2 4")
 COMPARISON_MARK = "<!-- tao compare -->"  # tells our picture from a file of somebody else
 
 _LEGEND, _LEGEND_ROW = 50, 16  # the first row of names, and the distance to the next
-_CHARACTER, _LONGEST_NAME = 6.6, 40  # the width of one, and how many of a name are shown
+_CHARACTER, _LONGEST_NAME = 6.6, 40  # its width, and the most of a name that is shown
 
 _STYLE = """
   .card { fill: #ffffff; stroke: #e4e7ec }
@@ -62,7 +62,9 @@ _COLOURS = "abcd"
 
 
 def curve_svg(progress: Progress) -> str:
-    """The curves as a whole SVG document, which follows the light or dark of where it is shown."""
+    """Draw the curves as a whole SVG document, which follows the light or dark of where it is
+    shown.
+    """
     panels = panels_of(progress)
     width = _PANEL_WIDTH * max(len(panels), 1)
     drawn = [
@@ -90,8 +92,8 @@ def curve_svg(progress: Progress) -> str:
 
 
 def comparison_svg(title: str, lines: Sequence[Series], unit: str = "epoch") -> str:
-    """One line a job over the epochs or steps, each with its name beside the plot, as a
-    whole SVG document.
+    """Draw one line per job over the epochs or steps, with its name beside the plot, as a whole SVG
+    document.
     """
     height = max(_HEIGHT, _TOP + _NAME_HEIGHT * len(lines))
     width = _PANEL_WIDTH + _NAMES_WIDTH
@@ -118,8 +120,8 @@ def comparison_svg(title: str, lines: Sequence[Series], unit: str = "epoch") -> 
 
 
 def _draw_named_line(series: Series, place: int, across: Scale, up: Scale) -> str:
-    """A job's line, and its name in the column beside the plot. Beyond four jobs, the dashes tell
-    one from another.
+    """Draw a job's line, and its name in the column beside the plot. Beyond four jobs, the dashes
+    tell one from another.
     """
     colour, dashes = _COLOURS[place % 4], _DASHES[place // 4 % len(_DASHES)]
     y = _TOP + _NAME_HEIGHT * place
@@ -139,7 +141,7 @@ def _describe_curves(progress: Progress, panels: Sequence[tuple[str, Sequence[Se
 
 
 def _svg_text(text: str) -> str:
-    """A job's words as text of an SVG document."""
+    """Escape a job's words for an SVG document."""
     return escape(visible_text(text))
 
 
@@ -157,7 +159,7 @@ def _epoch_ticks(first: int, last: int) -> list[int]:
 
 
 def _round_step(span: float, wanted: int) -> float:
-    """A round step, with which `span` takes about `wanted`."""
+    """A round step that divides `span` into about `wanted` parts."""
     power = 10 ** floor(log10(span / wanted))
     return next(nice * power for nice in (1, 2, 5, 10) if nice * power >= span / wanted * 0.999)
 
@@ -169,7 +171,7 @@ def _epoch_range(progress: Progress, series: Sequence[Series]) -> tuple[int, int
 
 
 def _last_number(progress: Progress) -> int:
-    """The last epoch or step of the training, as the job calls it; 0 where that is not known."""
+    """The last epoch or step of the training, as the job calls it; 0 if that is not known."""
     if progress.unit == "step":
         return progress.steps or 0
     if not progress.epochs:
@@ -178,8 +180,8 @@ def _last_number(progress: Progress) -> int:
 
 
 def _broken_in_panel(progress: Progress, series: Sequence[Series]) -> dict[str, int]:
-    """Of the metrics that were NaN, those that the panel of `series` would show, with the first
-    such epoch.
+    """The metrics that were NaN and that the panel of `series` would show, with the first such
+    epoch.
     """
     losses = any(is_loss(some.name) for some in series)
     return {
@@ -188,7 +190,7 @@ def _broken_in_panel(progress: Progress, series: Sequence[Series]) -> dict[str, 
 
 
 def _draw_nan_mark(broken: dict[str, int], across: Scale, up: Scale, unit: str) -> Iterator[str]:
-    """A line at the epoch or step in which a metric first was no number; of several, the first."""
+    """Draw a line at the first epoch or step in which a metric was NaN or infinite."""
     if not broken:
         return
     name, epoch = min(broken.items(), key=lambda each: each[1])
@@ -231,7 +233,7 @@ def _draw_panel(progress: Progress, title: str, series: Sequence[Series], left: 
 
 
 def _legend_places(series: Sequence[Series], left: int) -> list[tuple[str, float, float]]:
-    """(label, x, y) of each line's name; in a further row where the width is used up."""
+    """Return (label, x, y) of each line's name. A new row begins where the width is used up."""
     places: list[tuple[str, float, float]] = []
     x, y = left + 20.0, float(_LEGEND)
     for some in series:
@@ -247,7 +249,7 @@ def _legend_places(series: Sequence[Series], left: int) -> list[tuple[str, float
 
 
 def _draw_legend(places: Sequence[tuple[str, float, float]]) -> Iterator[str]:
-    """The names beside their colours."""
+    """Draw the names beside their colours."""
     for (label, x, y), colour in zip(places, _COLOURS, strict=False):
         yield f'<circle class="f{colour}" cx="{x + 4:g}" cy="{y - 4:g}" r="4"/>'
         yield f'<text x="{x + 13:g}" y="{y:g}">{_svg_text(label)}</text>'
@@ -291,7 +293,7 @@ def _draw_best_mark(
     if any(some.name == best.metric for some in series):
         y = (
             up.end + 12 if smaller_is_better(best.metric) else up.begin - 10
-        )  # where such a curve is not
+        )  # away from such a curve
         yield (
             f'<text class="best-text" x="{x + beside:.1f}" y="{y:g}" text-anchor="{anchor}">'
             f"best {format_number(best.value)} in {progress.unit} {place}</text>"
@@ -305,7 +307,7 @@ def _draw_line(series: Series, colour: str, across: Scale, up: Scale) -> str:
 
 
 def _draw_dots(progress: Progress, series: Series, colour: str, across: Scale, up: Scale) -> str:
-    """Where the line ends, and where it was best."""
+    """Draw dots at the end of the line and at its best value."""
     marked = {series.points[-1]}
     best = progress.best
     if best and best.metric == series.name:

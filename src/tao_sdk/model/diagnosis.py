@@ -1,4 +1,4 @@
-"""Evidence and Diagnosis: what was seen about a pending or failed job, and what follows from it."""
+"""Evidence and Diagnosis: the facts about a pending or failed job, and what follows from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tao_sdk.model.reasons import Reason
 
 
 class ErrClass(str, Enum):
-    """Whose fault it is: the program's, the infrastructure's, or the way the job was asked for."""
+    """The side at fault: the program, the infrastructure, or the way the job was requested."""
 
     PROGRAM = "ERR_PROGRAM"
     INFRA = "ERR_INFRA"
@@ -35,7 +35,7 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class NodeEvent:
-    """Something a node or a container reported, under the backend's own name for it."""
+    """An event that a node or a container reported, under the backend's own name for it."""
 
     node_event_name: str
     message: str
@@ -46,7 +46,7 @@ WAITING_PHASES = ("pending", "unknown", "paused")
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen: the backend's words, the exit code, the runner's own events, the log's end."""
+    """The facts: the backend's words, the exit code, the runner's own events, the log tail."""
 
     phase: str = ""
     raw: str = ""
@@ -55,7 +55,7 @@ class Evidence:
     events: tuple[NodeEvent, ...] = ()
     runner: tuple[dict[str, Any], ...] = ()  # the runner's "failed", "warning" and "ended" events
     log_tail: str = ""  # at most the last 64 KiB, decoded with replacement
-    # what was asked for: memory, shm_size, time_limit
+    # as requested: memory, shm_size, time_limit
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     files: tuple[str, ...] = ()  # paths in the job of the files that travel with it
     inputs: tuple[str, ...] = ()  # paths in the job of the inputs that it fetched
@@ -65,11 +65,11 @@ class Evidence:
     full_disks: tuple[str, ...] = ()  # mount points without room, of what the job names
     reason_code: Reason | None = None  # of the reason, for programs
     backend_words: str = ""  # the backend's own words for the reason, unchanged
-    backend_task: str = ""  # what it was doing: shown before its words, read by no rule
+    backend_task: str = ""  # its task: shown before its words, read by no rule
     expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
     stopped_pids: tuple[int, ...] = ()  # processes that somebody has stopped (SIGSTOP)
     job_id: str = "JOB"  # for advice that names the job
-    # what else advice may name, such as {namespace}, of a backend's own
+    # a backend's own values for advice, such as {namespace}
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     # fields of a job that its platform does not use, so that no advice names them
     unused_fields: frozenset[str] = frozenset()
@@ -78,7 +78,7 @@ class Evidence:
     def of_observation(
         cls, seen: Observation, events: Iterable[NodeEvent] = (), log_tail: str = ""
     ) -> Evidence:
-        """What one observation says, with the events and log tail that go with it."""
+        """The evidence of one observation, with the events and log tail that go with it."""
         return cls(
             phase=seen.phase.value,
             raw=seen.raw,
@@ -94,7 +94,7 @@ class Evidence:
 
     @classmethod
     def of_refusal(cls, error: TaoError) -> Evidence:
-        """What a backend's refusal of an attempt says."""
+        """The evidence of a backend's refusal of an attempt."""
         return cls(
             phase=Phase.FAILED.value,
             reason=str(error),
@@ -111,9 +111,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What went wrong, why (the evidence), what to do next, and whether trying again can help.
+    """A diagnosis: what went wrong, why (the evidence), what to do next, and if a retry can help.
 
-    The dictionary form is the documents', and has their names: cause, evidence, suggestion.
+    The dictionary form has the names of the documents: cause, evidence, suggestion.
     """
 
     what: str
@@ -123,7 +123,7 @@ class Diagnosis:
     why: str = ""
     rule: str = ""
     events: tuple[NodeEvent, ...] = ()
-    by_runner: bool = False  # the runner itself has said so
+    by_runner: bool = False  # the runner itself reported it
     after: str = ""  # what has to happen before trying again can help, as a clause
     reason_code: Reason | None = None  # of the job, when it was explained
 
@@ -144,7 +144,7 @@ class Diagnosis:
 
     @property
     def again(self) -> str:
-        """Whether the same job, submitted again, can go well: `helps`, `does not help`, `may help
+        """Say if a new submit of the same job can go well: `helps`, `does not help`, `may help
         after ...`.
         """
         if self.retryable:
@@ -154,8 +154,8 @@ class Diagnosis:
         return "does not help"
 
     def redacted(self, redact: Callable[[str], str]) -> Diagnosis:
-        """The same diagnosis, its texts passed through `redact`: a job may have
-        printed a secret.
+        """Return the diagnosis with its texts passed through `redact`: a job may have printed a
+        secret.
         """
         return replace(
             self,
@@ -185,7 +185,7 @@ class Diagnosis:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Diagnosis:
-        """What to_json wrote; names that this version does not know are left out."""
+        """Read the output of `to_json`. Names that this version does not know are left out."""
         return cls(
             what=stored["cause"],
             err_class=ErrClass(stored["err_class"]),

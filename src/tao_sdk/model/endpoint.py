@@ -1,7 +1,7 @@
 """Endpoints: places of a platform that the user has named, and the settings that lead to each.
 
-Here: what `endpoints:` of config.yaml may say, and which settings a later process needs to find a
-place again. Not here: the file itself (config_file.py), and which platforms there are
+Here: the content of `endpoints:` in config.yaml, and the settings that a later process needs to
+reach a place again. Not here: the file itself (config_file.py), and which platforms there are
 (backends/registry.py).
 """
 
@@ -23,10 +23,10 @@ NAME = lazy_compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 class PlatformSettings:
     """The settings that an endpoint of a platform may have.
 
-    `where`: one of them says which place it is. `own`: what is true of one place only. `shared`:
-    what is taken from the other settings where the endpoint does not say it. `prefix`: how their
-    names begin, which a key leaves out. `by_option`: an option of a job that chooses the place ->
-    the setting that it stands for.
+    `where`: one of them says which place it is. `own`: settings that are true of one place only.
+    `shared`: settings that come from the user's other settings if the endpoint lacks them.
+    `prefix`: the beginning of their names, which a key leaves out. `by_option`: an option of a job
+    that chooses the place -> the setting that it stands for.
     """
 
     where: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ SETTINGS: Mapping[str, PlatformSettings] = {
 
 @dataclass(frozen=True)
 class Line:
-    """A key of config.yaml with its value, and where it stands: `file:line`."""
+    """A key of config.yaml with its value, and its place in the file: `file:line`."""
 
     key: str
     value: str = field(repr=False)
@@ -87,7 +87,7 @@ class Line:
 
 @dataclass(frozen=True)
 class NamedEndpoint:
-    """A place that has a name, as config.yaml has it."""
+    """A place with a name in config.yaml."""
 
     name: str
     platform: str
@@ -96,8 +96,8 @@ class NamedEndpoint:
     platform_place: str = ""
 
     def read_settings(self) -> dict[str, str]:
-        """Its own settings, by their names in the environment. Raises UsageError with the place of
-        a key that is wrong.
+        """The endpoint's settings, by their names in the environment. Raises UsageError with the
+        place of a wrong key.
         """
         given: dict[str, str] = {}
         for line in self.lines:
@@ -141,19 +141,19 @@ def setting_named(platform: str, line: Line) -> str:
 
 
 def key_of(platform: str, setting: str) -> str:
-    """What a person writes for a setting: `docker_host`, for slurm `hostname`."""
+    """The key that a person writes for a setting: `docker_host`, for slurm `hostname`."""
     settings = SETTINGS.get(platform, PlatformSettings())
     return setting.removeprefix(settings.prefix).lower()
 
 
 def own_settings(platform: str) -> frozenset[str]:
-    """What is true of one place only, and so never taken from the settings of another."""
+    """The settings that are true of one place only, so they never come from another's."""
     known = SETTINGS.get(platform, PlatformSettings())
     return frozenset({*known.where, *known.own})
 
 
 def chosen_settings(platform: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of the place that a job's options choose; none where they choose none."""
+    """The settings of the place that a job's options choose; {} if they choose none."""
     by_option = SETTINGS.get(platform, PlatformSettings()).by_option
     return {
         setting: str(options[option])

@@ -1,4 +1,4 @@
-"""Error field: which field of a job the errors of a block are of.
+"""Error field: add to the errors of a block the field of the job that they are about.
 
 Here: for readers of one field that know no name, only a place in its value. Not here: errors that
 name their field themselves (FieldError in fields.py).
@@ -14,7 +14,7 @@ from tao_sdk.model.errors import SpecError
 
 @contextmanager
 def about_field(name: str) -> Generator[None]:
-    """A SpecError that is raised inside is of this field, unless it is of another already."""
+    """Set this field on a SpecError that the block raises, unless it names another already."""
     try:
         yield
     except SpecError as error:

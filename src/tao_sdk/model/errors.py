@@ -16,14 +16,14 @@ ENDS = (".", "!", "?", ":", "…")
 
 
 def join_sentences(*parts: str) -> str:
-    """The parts that are not empty as one line. All but the last end with a full stop or ENDS."""
+    """Join the non-empty parts into one line. All but the last end with a full stop or ENDS."""
     texts = [part for part in parts if part]
     ended = [part if part.endswith(ENDS) else f"{part}." for part in texts[:-1]]
     return " ".join([*ended, *texts[-1:]])
 
 
 def advice_with(command: str, words: str) -> str:
-    """The words with the command at their end: `Run:` and `tao ls` make `Run: tao ls`."""
+    """Put the command at the end of the words: `Run:` and `tao ls` make `Run: tao ls`."""
     if words.endswith(command):
         return words
     return f"{words} {command}".strip()
@@ -38,13 +38,13 @@ class TaoError(Exception):
     """
 
     code = "error"
-    # what the backend itself said, unchanged: its rules read this, never the sentences around it
+    # the backend's own words, unchanged: its rules read them, never the sentences around them
     backend_words = ""
-    # what the backend was doing, as `pulling IMAGE`: shown before its words, read by no rule
+    # the backend's task, as `pulling IMAGE`: shown before its words, read by no rule
     backend_task = ""
-    # why a job failed that ends with this error
+    # the reason of a job that ends with this error
     reason_code = Reason.REFUSED
-    field = ""  # of the job, where the error is of one: a reader of files adds its place
+    field = ""  # of the job, if the error is about one: a reader of files adds its place
 
     def __init__(self, what: str, why: str = "", next: str = "", command: str = "") -> None:
         self.what = what
@@ -57,8 +57,8 @@ class TaoError(Exception):
         return join_sentences(self.what, self.why, self.next)
 
     def redacted(self, redact: Callable[[str], str]) -> TaoError:
-        """The same error, its texts passed through `redact`: a value that it quotes may hold a
-        secret.
+        """Pass the error's texts through `redact`, because a quoted value may hold a secret.
+        Returns the same error.
         """
         self.what, self.why, self.next = redact(self.what), redact(self.why), redact(self.next)
         self.command = redact(self.command)
@@ -67,8 +67,8 @@ class TaoError(Exception):
         return self
 
     def to_json(self) -> dict[str, str]:
-        """The error object of `--json`: code, message, cause; next is a command or empty, hint what
-        to do in words.
+        """The error object of `--json`: code, message, cause; next is a command or empty, hint says
+        in words what to do.
         """
         hint = "" if self.command == self.next else self.next
         return {
@@ -80,18 +80,18 @@ class TaoError(Exception):
         }
 
     def add_advice(self, words: str, command: str = "") -> None:
-        """Add to what can be done next. The first command stays the one that mends it."""
+        """Add more advice. The first command stays the one that mends the error."""
         self.next = join_sentences(self.next, advice_with(command, words))
         self.command = self.command or command
 
 
 class TaoWarning(UserWarning):
-    """What a job that was submitted should know: the text of one finding."""
+    """A warning about a submitted job: the text of one finding."""
 
 
 class SpecError(TaoError, ValueError):
-    """A job that cannot be submitted as it is written: names the field, the value, and what is
-    allowed.
+    """A job that cannot be submitted as it is written. The text names the field, the value, and
+    what is allowed.
     """
 
     code = "spec.invalid"
@@ -104,7 +104,7 @@ class UsageError(TaoError, ValueError):
 
 
 class SeveralJobs(UsageError):
-    """A word that means several jobs. The text has the first of their `ids`."""
+    """A word that means several jobs. The text shows the first of their `ids`."""
 
     MOST_SHOWN = 5
     word = ""
@@ -112,9 +112,7 @@ class SeveralJobs(UsageError):
 
     @classmethod
     def of(cls, word: str, ids: Sequence[str], advice: str = "Name one by its id.") -> SeveralJobs:
-        """The error for a word, and the ids of the jobs that it means. The first one stands in
-        the example of what to type.
-        """
+        """The error for a word and the ids of the jobs that it means."""
         rest = ["..."] if len(ids) > cls.MOST_SHOWN else []
         shown = ", ".join([*ids[: cls.MOST_SHOWN], *rest])
         why = f"They are {shown}."
@@ -169,7 +167,7 @@ class Unreachable(TaoError):
 
 
 class ControllerSilent(Refused):
-    """The login to a cluster worked, and what runs its jobs did not answer."""
+    """The login to a cluster worked, but the service that runs its jobs did not answer."""
 
 
 class MissingExtra(TaoError, ImportError):
@@ -189,7 +187,7 @@ def install_command(extra: str) -> str:
 
 
 class WaitTimeout(TaoError, TimeoutError):
-    """Waiting was given up after the time asked for; the job goes on."""
+    """The timeout of a wait has passed; the job goes on."""
 
     code = "wait.timeout"
 
@@ -203,12 +201,12 @@ class StoreError(TaoError):
 
 
 class KeyInUse(StoreError):
-    """Another job was kept with the same idempotency key a moment before."""
+    """Another job was stored with the same idempotency key a moment before."""
 
     code = "store.key_in_use"
 
 
 class NoStore(StoreError):
-    """The job store that was named is not there."""
+    """There is no job store at the path that the caller named."""
 
     code = "store.missing"

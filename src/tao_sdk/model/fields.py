@@ -1,5 +1,5 @@
-"""Fields of JobSpec and Options: each is declared once, and that serves the job file, keyword
-arguments, the command's flags and the JSON Schema alike.
+"""Fields of JobSpec and Options. Each is declared once, for the job file, keyword arguments, the
+command's flags and the JSON Schema alike.
 
 A field's Kind says how a value is read, what is allowed, and how JSON Schema puts it.
 """
@@ -23,7 +23,7 @@ from tao_sdk.model.unwrapped import unwrap_value
 T = TypeVar("T")
 D = TypeVar("D", bound=Any)
 LEAST_BYTES = 1024**2  # a size without a unit that is smaller is no number of bytes
-# How other tools call a field.
+# Other tools' names for fields.
 OTHER_NAMES: Mapping[str, str] = {
     "timeout": "time_limit",
     "walltime": "time_limit",
@@ -39,8 +39,8 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """How a value of a field is read. `read` raises ValueError or TypeError for what it does not
-    allow.
+    """The way a value of a field is read. `read` raises ValueError or TypeError for a value that is
+    not allowed.
     """
 
     allowed: str  # ends the sentence "`gpu_count` must be ..."
@@ -94,12 +94,14 @@ def _read_size(value: Any) -> str:
 
 
 def has_no_unit(value: Any) -> bool:
-    """True for `32`. It is 32 bytes, and 32 GiB are meant; False for bytes that can be meant."""
+    """True for `32`: it is 32 bytes, but the writer means 32 GiB. False for a plausible number of
+    bytes.
+    """
     return is_number(value) and float(value) < LEAST_BYTES
 
 
 def is_number(value: Any) -> bool:
-    """True for `32`, also as a text; False for `32g`."""
+    """True for `32`, as a number or a text; False for `32g`."""
     return re.fullmatch(r"\d+(\.\d+)?", str(value).strip(), re.ASCII) is not None
 
 
@@ -190,8 +192,8 @@ def setting(
     habits: Mapping[str, str] | None = None,
 ) -> Any:
     """A dataclass field: its kind, its default (None: not given), its help, and further names of
-    its flag. `habits` has what to write instead of a value that other tools take, by that
-    value, or by its beginning up to an equals sign.
+    its flag. `habits` maps a value that other tools take to the advice what to write instead. A key
+    may be the value's beginning up to an equals sign.
     """
     metadata = {"kind": kind, "help": help, "flags": flags, "habits": habits or {}}
     if isinstance(default, (dict, list)):
@@ -205,8 +207,8 @@ def settings_of(record: Any) -> dict[str, dataclasses.Field[Any]]:
 
 
 def lists_fields(record: type[Any] | None = None) -> Callable[[D], D]:
-    """A decorator: the docstring ends with a line for each field of `record`, or of the dataclass
-    that it stands before.
+    """A decorator that ends the docstring with a line for each field of `record`, by default of the
+    decorated dataclass.
     """
 
     def add(documented: D) -> D:
@@ -229,10 +231,10 @@ def field_lines(record: Any) -> list[str]:
 
 
 def read_settings(record: type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """A `record` from plain values, each read by its kind.
+    """Make a `record` from plain values, each read by its kind.
 
-    Raises SpecError that names the field, the value, and what is allowed; an unknown field with
-    what was meant.
+    Raises SpecError that names the field, the value, and what is allowed; for an unknown field, the
+    field that was probably meant.
     """
     known = settings_of(record)
     for name in values:
@@ -258,17 +260,17 @@ def field_of_flag(name: str, fields: Mapping[str, dataclasses.Field[Any]]) -> st
 
 
 def unknown_field(name: str, known: Iterable[str], where: str = "", meant: str = "") -> FieldError:
-    """The error of a name that is not known. `meant`: the field that was surely meant."""
+    """The error for an unknown name. `meant`: the field that was surely meant."""
     near = [meant] if meant else difflib.get_close_matches(name, list(known), n=1)
     hint = f"Did you mean {near[0]}?" if near else "Known are: " + ", ".join(sorted(known)) + "."
     return FieldError(name, f"{where}unknown key {name!r}.", "", hint)
 
 
 class FieldError(SpecError):
-    """A SpecError that knows which field it speaks of, so that a reader of files can add the line.
+    """A SpecError that knows its field, so that a reader of files can add the line.
 
-    `clause` is what is wrong without the name, where the field can be named otherwise: `is 3; it
-    must be a text`.
+    `clause` describes the mistake without the field's name, for readers that name the field
+    otherwise: `is 3; it must be a text`.
     """
 
     def __init__(
@@ -285,7 +287,7 @@ class FieldError(SpecError):
         self.clause = clause
 
     def describe_flag(self, flag: str) -> str:
-        """What is wrong, of the flag by which the field was given."""
+        """Describe the mistake by the flag that gave the field."""
         if self.clause:
             return f"{flag} {self.clause}."
         return self.what
@@ -307,8 +309,8 @@ def _read_value(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
 
 
 def habit_instead(habits: Mapping[str, str], value: Any) -> str:
-    """What to write for a value that other tools take; "" for any other. `device=` stands for
-    whatever begins so.
+    """Say what to write instead of a value that other tools take; "" for any other. `device=`
+    stands for every value that begins so.
     """
     text = str(value).strip("\"'")
     begins, equals, _ = text.partition("=")
@@ -316,7 +318,9 @@ def habit_instead(habits: Mapping[str, str], value: Any) -> str:
 
 
 def value_instead(kind: Kind, value: Any) -> str:
-    """What to write for a value that its kind does not allow; "" where nobody knows."""
+    """Say what to write instead of a value that its kind does not allow; "" if that is not
+    known.
+    """
     if kind is TEXT and isinstance(value, (list, tuple)):
         return text_instead(cast("Iterable[Any]", value))
     number = str(value).strip()
@@ -330,13 +334,13 @@ def value_instead(kind: Kind, value: Any) -> str:
 
 
 def text_instead(values: Iterable[Any]) -> str:
-    """What to write for a list of words where one text is wanted."""
+    """Say what to write instead of a list of words, where a text is allowed."""
     words = [str(word) for word in values]
     return f"Write {shlex.join(words)!r}." if words else ""
 
 
 def plain_value(value: Any) -> Any:
-    """A field's value as JSON has it."""
+    """Return a field's value in the form of JSON."""
     from tao_sdk.model.secrets import Secret, SecretRef
 
     if isinstance(value, (Secret, SecretRef)):

@@ -1,4 +1,4 @@
-"""Findings: what a check saw before submit."""
+"""Findings: the results of checks before submit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a check saw: how bad, what, why (the evidence), and what to do next.
+    """One result of a check: how bad, what, why (the evidence), and what to do next.
 
     `command` is a shell line that mends it and can be run as it stands; `next` ends with it.
     """
@@ -36,7 +36,7 @@ class Finding:
 
     @classmethod
     def of_error(cls, error: TaoError, what: str = "") -> Finding:
-        """The error as a finding, in its own words; `what` replaces the first of them."""
+        """The error as a finding, in its own words; `what` replaces the error's `what`."""
         return cls(
             Severity.ERROR, error.code, what or error.what, error.why, error.next, error.command
         )
@@ -53,12 +53,12 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """What, why, and what to do, in one line."""
+        """The finding in one line: what, why, and what to do."""
         return join_sentences(self.what, self.why) + (f" -> {self.next}" if self.next else "")
 
     def to_json(self) -> dict[str, str]:
         """The finding object of `--json`: next (and fix, its older name) is a command or empty,
-        hint what to do in words.
+        hint says in words what to do.
         """
         hint = "" if self.command == self.next else self.next
         return {
@@ -76,7 +76,7 @@ def warning(code: str, what: str, why: str, next: str = "", command: str = "") -
 
 
 def refuse_errors(findings: Iterable[Finding]) -> None:
-    """Raises Refused with the first error among the findings, and how many more there are."""
+    """Raise Refused with the first error among the findings, and how many more there are."""
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if errors:
         first = errors[0]

@@ -1,6 +1,7 @@
 """The targets of a GPU host: the versions and packages that TAO's documents ask for.
 
-The script that sets a host up holds them, as a bare host has nothing else; they are read from it.
+The script that sets a host up holds them, because a bare host has nothing else. They are read from
+it.
 """
 
 from __future__ import annotations
@@ -18,5 +19,5 @@ TARGET = re.compile(r"^([A-Z_]+)=\$\{\1:-([^${}\n]+)\}$", re.MULTILINE)
 
 @functools.cache
 def targets() -> dict[str, str]:
-    """Name of a setting -> the default that the script has for it."""
+    """The script's settings: name -> default value."""
     return dict(TARGET.findall(SCRIPT.read_text(encoding="utf-8")))

@@ -1,7 +1,7 @@
-"""What broken hardware, links and drivers make programs say, and the rules that recognize it, for
-every platform.
+"""The messages of programs on broken hardware, links and drivers, and the rules that recognize
+them, for every platform.
 
-Not here: how each platform calls its machines, and what to do there (engine/rules.py,
+Not here: each platform's name for its machines, and what to do there (engine/rules.py,
 backends/*/rules.py).
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tao_sdk.model.diagnosis import ErrClass, Evidence
 from tao_sdk.model.rule import Condition, Rule, any_of, backend_says, log_says
 
-# What a broken machine, link or driver makes a program say. Lines that NCCL writes in passing are
+# Messages of programs on a broken machine, link or driver. Lines that NCCL writes in passing are
 # no failures.
 NO_GPU = (
     "no CUDA-capable device",
@@ -56,7 +56,9 @@ OUT_OF_GPU_MEMORY = (
 
 @dataclass(frozen=True)
 class Symptom:
-    """Words of a broken machine, and whether a further attempt on another machine may help."""
+    """Messages that a broken machine causes. `retryable`: an attempt on another machine may
+    help.
+    """
 
     patterns: tuple[str, ...]
     retryable: bool
@@ -73,7 +75,7 @@ SYMPTOMS: Mapping[str, Symptom] = {
 
 @dataclass(frozen=True)
 class MachineAdvice:
-    """What a platform says of one symptom: what went wrong, with {seen}, and what to do there."""
+    """A platform's text for one symptom: what went wrong, with {seen}, and what to do there."""
 
     what: str
     next: str
@@ -95,9 +97,9 @@ def hardware_rules(prefix: str, advice: Mapping[str, MachineAdvice]) -> tuple[Ru
 
 
 def machine_says(*patterns: str) -> Condition:
-    """The log's or the backend's words that match a pattern.
+    """Recognize words of the log or the backend that match a pattern.
 
-    Never matches where the program ran out of GPU memory: its other words do not mean that the
+    Never matches if the program ran out of GPU memory: its other messages do not mean that the
     machine is broken.
     """
     out_of_memory = log_says(*OUT_OF_GPU_MEMORY)

@@ -1,7 +1,7 @@
 """Idempotency: the key by which a caller names one submit, however often it is repeated.
 
-Here: the key with a digest of what was asked for, and which texts are keys. Not here: how keys are
-kept (store/store.py), and what a repeated submit does (engine/repeated.py).
+Here: the key with a digest of the request, and the check of a key. Not here: how keys are stored
+(store/store.py), and what a repeated submit does (engine/repeated.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SubmitKey:
 
 
 def check_key(key: object) -> None:
-    """Raises UsageError for what is no idempotency key."""
+    """Raise UsageError for an invalid idempotency key."""
     if not isinstance(key, str):
         what = f"The idempotency key is a {type(key).__name__}, not a text."
     elif not key.strip():

@@ -1,6 +1,4 @@
-"""Job, Event, AttemptRow: what we remember of a job; the records that the store keeps and the API
-returns.
-"""
+"""Job, Event, AttemptRow: the records of a job that the store has and the API returns."""
 
 from __future__ import annotations
 
@@ -61,28 +59,28 @@ class Job:
     cancel_asked: bool = False
     absent_looks: int = 0
     revision: int = 0  # grows with every change; acting on a job is a compare-and-set on it
-    # why it is as it is, for programs; `message` says it to people
+    # the reason for its status, for programs; `message` says it to people
     reason_code: Reason | None = None
     next_attempt_at: datetime | None = None  # its newest attempt failed, and another follows then
     endpoint: str = ""  # which of the platform's places it lives on, as the backend names it
-    # what config.yaml calls that place, if it does
+    # that place's name in config.yaml, if it has one
     endpoint_name: str = field(default="", compare=False)
     released: bool = False  # nothing of it is left at its backend
     imported_from: str = ""  # the store of the published SDK that started it and alone can end it
     # where to fetch its results from; "" when they are on this machine or in a bucket
     results_at: str = ""
-    asked_retries: int = 0  # attempts that a person asked for; they use up nothing of its budget
+    asked_retries: int = 0  # retries requested by a person; they use up nothing of its budget
     attempt_started: str = ""  # ISO 8601; when a further attempt began, `started` is of the first
 
     @property
     def details(self) -> dict[str, Any]:
-        """`backend_details`, and what is known here besides: how it is stored and shown."""
+        """`backend_details` and the KNOWN_DETAILS that are set, as they are stored and shown."""
         known = {name: getattr(self, name) for name in KNOWN_DETAILS}
         return {**self.backend_details, **{name: value for name, value in known.items() if value}}
 
     @property
     def standing(self) -> Standing:
-        """What `advance` needs to judge the next look."""
+        """The part of the job that `advance` needs to judge the next look."""
         return Standing(
             self.status,
             self.message,
@@ -94,17 +92,17 @@ class Job:
         )
 
     def with_reason(self, why: Why) -> Job:
-        """The same with another reason and its sentence."""
+        """Return the job with another reason and its sentence."""
         return replace(self, reason_code=why.code, message=why.text)
 
     @property
     def waits_for_next_attempt(self) -> bool:
-        """Its newest attempt has failed, and another is to follow."""
+        """True if its newest attempt has failed, and another is to follow."""
         return self.status is Status.PENDING and self.next_attempt_at is not None
 
     @property
     def current_message(self) -> str:
-        """The message; of a job whose command is over and whose outputs are on their way, that."""
+        """The message; "saving outputs" if the command is over and its outputs are on their way."""
         saving = self.reading.saving and self.reading.attempt == self.attempt
         if saving and self.status is Status.RUNNING:
             return "saving outputs"
@@ -112,8 +110,8 @@ class Job:
 
     @property
     def progress(self) -> Progress:
-        """How far it was when its log was last read; the time left is estimated where the job does
-        not tell it. There is none of a paused job, and of one whose next epoch is overdue.
+        """The progress when the log was last read. The time left is estimated if the job does not
+        report it. It is None for a paused job, and for one whose next epoch is overdue.
         """
         known = self.reading.progress
         if self.status is Status.PAUSED:  # its time left does not go on
@@ -131,8 +129,8 @@ class Job:
 
     @property
     def silent_seconds(self) -> float | None:
-        """Seconds since its newest epoch was seen, at the last look in its log, where the next one
-        is overdue by them; else None.
+        """The seconds from its newest epoch to the last look at its log, if the next epoch is
+        overdue; else None.
         """
         pace, as_of = self.reading.pace, self.reading.progress.as_of
         if as_of is None or pace.latest is None or self.status is not Status.RUNNING:
@@ -142,19 +140,21 @@ class Job:
 
     @property
     def _pace_began(self) -> float | None:
-        """When the pace of its epochs begins (unix seconds), where that is known."""
+        """The time (unix seconds) when the pace of its epochs begins, or None if it is not
+        known.
+        """
         return self.started.timestamp() if self.started and self.attempt == 1 else None
 
     @property
     def newest_start(self) -> datetime | None:
-        """When its newest attempt began; None before, and where that was not kept."""
+        """The time when its newest attempt began; None before, and if it was not stored."""
         if self.attempt == 1:
             return self.started
         return from_iso(self.attempt_started)
 
     @property
     def place(self) -> str:
-        """Where it lives, in a word: the name of its endpoint, else its platform."""
+        """The name of the place where it lives: that of its endpoint, else its platform."""
         return self.endpoint_name or self.platform
 
     def to_json(self, *, history: bool = True) -> dict[str, Any]:
@@ -193,29 +193,29 @@ class Job:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """What get_job_status answers: the status, the backend's words, and when that was seen."""
+    """The answer of get_job_status: the status, the backend's words, and when that was seen."""
 
     job_id: str
     status: Status
     message: str = ""
     updated_at: str = ""  # ISO 8601, UTC
-    reason_code: Reason | None = None  # what programs test instead of the message
+    reason_code: Reason | None = None  # for programs, which test it instead of the message
 
 
 @dataclass(frozen=True)
 class AttemptRow:
-    """One attempt as the store keeps it: its key, its plan (Plan.to_json), and where it lives once
-    that is known.
+    """One attempt in the store: its key, its plan (Plan.to_json), and its ref once that is
+    known.
     """
 
     attempt: Attempt
     plan: Mapping[str, Any] = field(repr=False)
     ref: Ref | None = None  # None: submit has not been confirmed; find and adopt, or submit again
-    log_cursor: str = ""  # up to where the kept copy of the log goes
+    log_cursor: str = ""  # the sizes and cursors of the log's copies (engine/drain.py)
 
     @property
     def ranks(self) -> int:
-        """How many logs it has."""
+        """The number of its logs."""
         return ranks_of(self.plan)
 
     @property
@@ -227,7 +227,7 @@ class AttemptRow:
 @dataclass(frozen=True)
 class Event:
     """Something that happened to a job. `seq` grows through the whole store, so a reader can ask
-    for what is new.
+    for the newer ones.
     """
 
     seq: int

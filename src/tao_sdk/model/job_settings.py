@@ -1,7 +1,7 @@
-"""Settings of a job by flat names: labels, parts of its command, specs, args and options; in which
-of them jobs differ, and which one a word means. Pure.
+"""Settings of a job by flat names: labels, parts of its command, specs, args and options. Pure.
 
-Not here: jobs side by side (model/comparison.py).
+Here: the settings that differ between jobs, and the setting that a word means. Not here: jobs side
+by side (model/comparison.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SECRET_ENDS = ("key", "token", "secret", "password", "passwd")
 
 
 def settings_of(job: Job) -> dict[str, Any]:
-    """Labels, parts of the command, specs, args and options of a job by flat names; a secret's
+    """The labels, parts of the command, specs, args and options of a job by flat names. A secret's
     value is hidden.
     """
     spec = {name: value for name, value in job.spec.items() if name not in _NOT_COMPARED}
@@ -70,11 +70,11 @@ def _flatten_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[t
 
 
 def command_parts(command: str) -> dict[str, str]:
-    """`train.py --lr 0.1 seed=3` as `word 1`: train.py, `--lr`: 0.1, `seed`: 3. What is given again
-    has both values.
+    """Split `train.py --lr 0.1 seed=3` into `word 1`: train.py, `--lr`: 0.1, `seed`: 3. A name that
+    comes twice has both values.
 
-    Of a pipeline, the parts of its first command; the rest is one word. A program in words
-    (`python -c ...`, `for ...; do ...; done`) is one word and has no settings.
+    Of a pipeline, the first command is split; the rest is one word. A program in words (`python -c
+    ...`, `for ...; do ...; done`) is one word and has no settings.
     """
     command, pipe, rest = _split_at_pipe(command)
     words = _split_words(command)
@@ -111,8 +111,8 @@ def _is_flag(word: str) -> bool:
 
 
 def _split_at_pipe(command: str) -> tuple[str, str, str]:
-    """The command before its first `|`, that sign, and what comes after it. Quotes hide a sign, and
-    a command with `;` is not split.
+    """Return (the command before its first `|`, that sign, the rest). A sign in quotes does not
+    count, and a command with `;` is not split.
     """
     unquoted = _blank_quotes(command)
     found = re.search(r"(?<!\|)\|(?!\|)", unquoted)
@@ -122,7 +122,7 @@ def _split_at_pipe(command: str) -> tuple[str, str, str]:
 
 
 def _blank_quotes(command: str) -> str:
-    """The command with what is quoted or escaped as blanks, as long as before."""
+    """Replace the quoted and escaped parts of the command by blanks. Its length stays the same."""
     quoted = r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\""
     return re.sub(quoted, lambda part: " " * len(part.group()), command, flags=re.DOTALL)
 
@@ -138,7 +138,7 @@ def _is_program_text(command: str, words: Sequence[str]) -> bool:
 
 
 def _without_secrets(text: str) -> str:
-    """The text with the values of secrets hidden: of `--api-key abc` and `API_KEY=abc`."""
+    """Hide the values of secrets in the text, as in `--api-key abc` and `API_KEY=abc`."""
 
     def hide(found: re.Match[str]) -> str:
         name = found["name"]
@@ -157,7 +157,9 @@ def _split_words(command: str) -> list[str]:
 
 
 def differing_settings(settings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The names, in the order in which they first come, of what is not the same in all."""
+    """The names of the settings that are not the same in all, in the order in which they
+    first come.
+    """
     names = dict.fromkeys(name for own in settings for name in own)
     absent = object()
     return tuple(
@@ -168,10 +170,10 @@ def differing_settings(settings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]
 
 
 def setting_meant(known: Iterable[str], word: str) -> str:
-    """The flat name that a word means: itself, a label, or the last part of one name alone, such as
-    `lr` of `specs.train.lr` and `--lr`; "" where it means none.
+    """The flat name that a word means: itself, a label, or the only name with that last part, such
+    as `specs.train.lr` or `--lr` for `lr`. "" if it means none.
 
-    Raises UsageError where it is the last part of several names.
+    Raises UsageError if it is the last part of several names.
     """
     names = list(dict.fromkeys(known))
     for name in (word, f"label {word}"):
@@ -185,13 +187,13 @@ def setting_meant(known: Iterable[str], word: str) -> str:
 
 
 def ends_as(name: str, word: str) -> bool:
-    """True for `train.lr` and `lr` of `specs.train.lr`, and for `lr` of `--lr`."""
+    """True for `train.lr` and `lr` with `specs.train.lr`, and for `lr` with `--lr`."""
     return name.lstrip("-") == word or name.endswith(f".{word}")
 
 
 def near_setting(known: Iterable[str], word: str) -> str:
-    """The flat name whose last part is like a word that means no setting, or that it is short for;
-    "" where none is.
+    """The flat name whose last part is like the word, or that the word abbreviates; "" if there is
+    none. The word itself means no setting.
     """
     last_parts = {re.split(r"[. ]", name)[-1].lstrip("-"): name for name in known}
     short = [name for part, name in last_parts.items() if is_short_for(word, part)]
@@ -200,13 +202,13 @@ def near_setting(known: Iterable[str], word: str) -> str:
 
 
 def is_short_for(short: str, name: str) -> bool:
-    """True for the first letters of a name's words: `lr` of `learning_rate`."""
+    """True for the first letters of a name's words: `lr` for `learning_rate`."""
     return "_" in name and short == "".join(word[:1] for word in name.split("_"))
 
 
 def number_or_text(value: Any) -> tuple[bool, float, str]:
-    """A sort key: numbers by their size, also those that are written as text, then any other text
-    by its letters.
+    """A sort key: first numbers by size, even if they are written as text, then other text by its
+    letters.
     """
     try:
         number = float(value)

@@ -1,4 +1,5 @@
-"""LineShape: where in a line of a log each number stands, and what one such line says (Sighting).
+"""LineShape: the places of the numbers in a line of a log, and the content of one such line
+(Sighting).
 
 Not here: how a shape is found in a line (model/progress_lines.py, model/progress_table.py) and what
 follows from a sighting (model/progress_reader.py).
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tao_sdk.model.lazy_pattern import lazy_compile
 
-TEXT_LIMIT = 4096  # characters of a log line that are looked at
+TEXT_LIMIT = 4096  # characters of a log line that are read
 
 NUMBER = r"[-+]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
 NOT_FINITE = r"[-+]?(?:nan|inf(?:inity)?)\b"
@@ -22,13 +23,13 @@ _COLOUR = lazy_compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 @dataclass(slots=True)
 class Sighting:
-    """What one line says. Numbers are as the job counts them."""
+    """The content of one line. Numbers are as the job counts them."""
 
     epoch: int | None = None
     epochs: int | None = None
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     eta_seconds: float | None = None
-    # the epoch was told with decimal places, so that it counts how many have begun
+    # the epoch has decimal places, so it counts the epochs that have begun
     is_fraction: bool = False
     counts_from_zero: bool = False  # this line shows that the job does
     step: int | None = None  # only of a line that names no epoch
@@ -38,7 +39,9 @@ class Sighting:
 
 
 class Number(NamedTuple):
-    """Where a metric stands in a line. `name` is "" where it has digits: then it is read, too."""
+    """The place of a metric in a line. `name` is "" if the name has digits: then it is read from
+    the line, too.
+    """
 
     name: str
     part: str
@@ -49,7 +52,7 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where in a line of text each number stands, and what it means; the same for every line with
+    """The place of each number in a line of text, and its meaning; the same for every line with
     other digits.
     """
 
@@ -62,7 +65,7 @@ class Shape:
     bar: bool = False  # a percentage follows the epoch
     step: slice | None = None
     steps: slice | None = None
-    # `10/100`: how far the epoch is that the line names
+    # `10/100`: the part of the line's epoch that is done
     part_done: slice | None = None
     part_total: slice | None = None
     # the metrics count although no epoch is known: a step is named, or they can be nothing else
@@ -70,7 +73,7 @@ class Shape:
     is_plain: bool = False  # `plain_text` would change nothing in such a line
 
     def read(self, line: str, count_known: bool) -> Sighting | None:
-        """What the line says. `count_known`: the log has named an epoch or a step before."""
+        """Read the line. `count_known`: the log has named an epoch or a step before."""
         text = line if self.is_plain else plain_text(line)
         if self.epoch:
             epoch = int(text[self.epoch])
@@ -104,13 +107,13 @@ class Shape:
         return int(text[self.part_done]) < int(text[self.part_total])
 
     def _only_total(self, text: str) -> Sighting | None:
-        """The number of epochs alone; None where the line does not tell it."""
+        """The number of epochs alone; None if the line does not have it."""
         if not self.total:
             return None
         return Sighting(epochs=_read_count(text, self.total))
 
     def _read_epochs(self, text: str) -> int | None:
-        """How many epochs the line tells beside the epoch, else in words of its own."""
+        """The number of epochs: the one beside the epoch, else one under a name of its own."""
         if self.epochs and (epochs := int(text[self.epochs])):
             return epochs
         if not self.total:
@@ -127,7 +130,7 @@ class Shape:
 
 
 def _read_count(text: str, span: slice | None) -> int | None:
-    """The number at `span`; None for 0, and where there is none."""
+    """The number at `span`; None for 0, and if there is none."""
     if not span:
         return None
     return int(text[span]) or None
@@ -142,7 +145,7 @@ def plain_text(text: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """`Loss` is `loss`; `mAP`, `IoU` and `WER` stay."""
+    """`loss` for `Loss`; `mAP`, `IoU` and `WER` stay."""
     name = name.strip()
     if name[1:].islower():
         return name.lower()
@@ -150,7 +153,7 @@ def plain_name(name: str) -> str:
 
 
 def read_number(value: Any) -> float | None:
-    """The value as a number; None for what is none."""
+    """The value as a number; None if it is none."""
     if type(value) is float:
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
@@ -162,7 +165,7 @@ def read_number(value: Any) -> float | None:
 
 
 def read_seconds(value: Any) -> float | None:
-    """Seconds of `0:04:24`, `1 day, 2:00:00`, `0:06` or a number."""
+    """The seconds in `0:04:24`, `1 day, 2:00:00`, `0:06` or a number; None for anything else."""
     if isinstance(value, str) and (match := _CLOCK.fullmatch(value.strip())):
         days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

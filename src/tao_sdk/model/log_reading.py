@@ -1,7 +1,7 @@
-"""LogReading: what was read of a job's log and status file until now, and where reading goes on.
-The store keeps it.
+"""LogReading: the content of a job's log and status file until now, and where reading continues.
+The store has it.
 
-Not here: what a reading says to people (Progress, in model/progress.py), who reads
+Not here: what a reading says to people (Progress, in model/progress.py), and the reader
 (engine/progress.py).
 """
 
@@ -19,7 +19,7 @@ from tao_sdk.model.progress import Progress
 
 @dataclass(frozen=True)
 class FilePlace:
-    """Which file, and up to which byte it was read."""
+    """A file, and the number of bytes of it that were read."""
 
     path: str = ""
     offset: int = 0
@@ -34,14 +34,14 @@ class FilePlace:
 
 @dataclass(frozen=True)
 class LogReading:
-    """How far one attempt's log and status file were read, and what they say."""
+    """The progress in one attempt's log and status file, and how far they were read."""
 
     log_progress: Progress = field(default_factory=Progress)
     # of the status file; counts while the log names no epoch
     file_progress: Progress = field(default_factory=Progress)
     reported_epoch: int = 0  # the newest epoch for which there is an event
     attempt: int = 0  # 0: nothing was read yet
-    cursor: str = ""  # up to where the log was read, in the backend's words
+    cursor: str = ""  # the backend's cursor behind the part that was read
     rest: bytes = b""  # the start of the line at which the log then ended
     as_of: datetime | None = None  # when the log was last read to its end
     whole: bool = True  # nothing more can come
@@ -51,14 +51,14 @@ class LogReading:
 
     @property
     def progress(self) -> Progress:
-        """What the log says, or the status file while the log names no epoch: the same whichever
-        was read first.
+        """The log's progress, or the status file's while the log names no epoch. The order of
+        reading does not matter.
         """
         by_file = self.file_progress.epoch and not self.log_progress.epoch
         return replace(self.file_progress if by_file else self.log_progress, as_of=self.as_of)
 
     def to_json(self) -> dict[str, Any]:
-        """The record of the store; {} before anything was read."""
+        """The record for the store; {} before anything was read."""
         if self == UNREAD:
             return {}
         return {
@@ -79,8 +79,8 @@ class LogReading:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LogReading:
-        """The LogReading that `to_json` gave, here or in an earlier version; what is missing has
-        its default.
+        """Read the output of `to_json`, of this or an earlier version. A missing value has its
+        default.
         """
         if not data:
             return UNREAD
@@ -104,8 +104,8 @@ class LogReading:
 def _progress_by_source(
     data: Mapping[str, Any], status_file: FilePlace
 ) -> tuple[Progress, Progress]:
-    """What the log and what the status file says. Earlier versions put both into one, once the file
-    was read.
+    """Return (the log's progress, the status file's). Earlier versions put both into one, once the
+    file was read.
     """
     progress = Progress.undated(data)
     by_file = data.get("file_progress")

@@ -1,7 +1,7 @@
 """Machines that are to run a job, as far as they can be seen: their GPUs, architecture and disk.
 
-Here: the record, and how its parts are read from what programs print. Not here: who asks for it
-(preflight/access.py, the backends), and what a launch needs (preflight/gpus.py).
+Here: the record, and how its parts are read from what programs print. Not here: the code that asks
+for it (preflight/access.py, the backends), and what a launch needs (preflight/gpus.py).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ GPU_QUERY = (
 ARCH = re.compile(r"(?:sm_|compute_)?(\d{1,2})\.?(\d)([a-z]?)")
 # the kernel's names of architectures -> those of images
 IMAGE_ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
-MOST_GPUS = 1024  # of one node, that are believed
+MOST_GPUS = 1024  # of one node; more are not believed
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU. What is not known is 0 or "" ."""
+    """One GPU. An unknown value is 0 or ""."""
 
     name: str
     memory: int = 0  # bytes
@@ -33,7 +33,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machines:
-    """What can be seen. On a cluster `gpus` are those of the largest node."""
+    """The known facts about the machines. On a cluster `gpus` are those of the largest node."""
 
     gpus: tuple[Gpu, ...] = ()
     gpus_unseen: str = ""  # why they are not known
@@ -44,7 +44,7 @@ class Machines:
 
 
 def read_arch(text: str) -> str:
-    """`sm_80` of sm_80, compute_80, 80 and 8.0. Raises ValueError."""
+    """Return `sm_80` for sm_80, compute_80, 80 and 8.0. Raises ValueError."""
     match = ARCH.fullmatch(text.strip().lower())
     if not match:
         raise ValueError(f"{text!r} is not a GPU architecture such as sm_80")
@@ -59,7 +59,7 @@ def arch_or_nothing(text: str) -> str:
 
 
 def image_archs(machines: Iterable[str]) -> tuple[str, ...]:
-    """The architectures of images for the kernels' names of architectures, each once."""
+    """The names of architectures in images, for the kernel's names, each once."""
     names = dict.fromkeys(IMAGE_ARCHS.get(machine, machine) for machine in machines)
     return tuple(name for name in names if name)
 
@@ -68,7 +68,7 @@ def image_archs(machines: Iterable[str]) -> tuple[str, ...]:
 
 
 def parse_gpus(text: str) -> list[Gpu]:
-    """The answer to GPU_QUERY."""
+    """Parse the answer to GPU_QUERY."""
     return [parse_line(line) for line in text.splitlines() if line.count(",") >= 2]
 
 
@@ -87,7 +87,7 @@ def most_gpus(nodes: Iterable[list[Gpu]]) -> list[Gpu]:
 
 
 def gres_gpus(text: str) -> list[Gpu]:
-    """The GPUs of `gpu:a100:8(S:0-1),shard:4`, as sinfo prints them."""
+    """Parse the GPUs of `gpu:a100:8(S:0-1),shard:4`, as sinfo prints them."""
     gpus: list[Gpu] = []
     for item in text.strip().split(","):
         name, *rest = item.partition("(")[0].split(":")
@@ -97,7 +97,7 @@ def gres_gpus(text: str) -> list[Gpu]:
 
 
 def labelled_gpus(labels: Mapping[str, str], count: int) -> list[Gpu]:
-    """As many GPUs of a node, with what GPU feature discovery says of them in its labels."""
+    """Return `count` GPUs of a node, as GPU feature discovery describes them in its labels."""
     major, minor = (labels.get(f"nvidia.com/gpu.compute.{part}", "") for part in ("major", "minor"))
     memory = labels.get("nvidia.com/gpu.memory", "")
     gpu = Gpu(

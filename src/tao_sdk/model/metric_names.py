@@ -1,4 +1,4 @@
-"""Metric names: whether a name is that of a metric, of a loss, of one that is better when smaller.
+"""Metric names: recognize names of metrics, of losses, and of metrics that are better when smaller.
 Pure.
 """
 
@@ -52,7 +52,7 @@ def names_metric(name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def names_no_metric(name: str) -> bool:
-    """`lr`, `time`: True. Of the numbers in a record, all others count."""
+    """`lr`, `time`: True. All other numbers in a record count as metrics."""
     return bool(words_of(name) & _NOT_METRICS)
 
 

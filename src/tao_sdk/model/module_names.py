@@ -1,6 +1,6 @@
-"""Module names: which package brings a Python module that was not found.
+"""Module names: find the package of a Python module that a program could not import.
 
-Pure. Whether the module is one of the user's own files is seen in engine/own_modules.py.
+Pure. engine/own_modules.py finds out if the module is one of the user's own files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _MISSING = lazy_compile(r"No module named '([A-Za-z0-9_]+)((?:\.[A-Za-z0-9_]+)*)
 
 
 def missing_module(text: str) -> tuple[str, str]:
-    """`("yaml", ".foo")` of `No module named 'yaml.foo'`; two empty strings where none is named.
+    """Return `("yaml", ".foo")` for `No module named 'yaml.foo'`; two empty strings if the text
+    names no module.
 
     The second is the part that is missing inside a package that is there.
     """
@@ -48,7 +49,7 @@ def missing_module(text: str) -> tuple[str, str]:
 
 
 def package_words(text: str) -> str:
-    """What to install for the module that an error names, never a package by a guess."""
+    """The command that installs the module that an error names. It never guesses a package."""
     module, _ = missing_module(text)
     package = module if module in SAME_NAMES else PACKAGES.get(module)
     if package:

@@ -15,8 +15,8 @@ from tao_sdk.model.reasons import Reason
 
 
 class Phase(str, Enum):
-    """Where an attempt is in its life. ABSENT: looked, it is not there. UNREACHABLE: could not
-    look.
+    """The place of an attempt in its life. ABSENT: a look did not find it. UNREACHABLE: no look was
+    possible.
     """
 
     PENDING = "pending"
@@ -35,13 +35,13 @@ class Phase(str, Enum):
 
     @property
     def over(self) -> bool:
-        """Nothing of it runs any more: it has ended, or is gone."""
+        """True if nothing of it runs any more: it has ended, or is gone."""
         return self.ended or self is Phase.ABSENT
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a backend says about one attempt now."""
+    """A backend's words about one attempt now."""
 
     phase: Phase
     raw: str  # the backend's own words, shown to people, never interpreted again
@@ -61,8 +61,8 @@ class Observation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended by its own record: the manifest, or an exit-code file, that outlives the
-    container.
+    """The end of an attempt by its own record: the manifest, or an exit-code file, that outlives
+    the container.
     """
 
     whole: bool  # the record is of this attempt and was written after the command had ended

@@ -1,7 +1,7 @@
-"""Pace: how long an epoch takes, and so the time left, where the job does not tell it itself.
+"""Pace: the time of an epoch, and from it the time left, if the job does not report it itself.
 
-What is not certain makes the time left longer, never shorter: the time of an epoch that nobody saw
-begin is not measured, and an epoch whose line may have come at its start is still to be run.
+Uncertainty makes the time left longer, never shorter: an epoch is not measured if nobody saw it
+begin, and an epoch whose line may have come at its start is still to be run.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-OVERDUE_EPOCHS = 2  # the next epoch is overdue once so many would have fitted
-LEAST_OVERDUE_SECONDS = 10.0  # of short epochs a program may print several at once
+OVERDUE_EPOCHS = 2  # the next epoch is overdue after the time of so many
+LEAST_OVERDUE_SECONDS = 10.0  # a program may print several short epochs at once
 LEAST_SECONDS = 1.0  # epochs that come within so short a time may have been printed together
-MOST_POINTS = 64  # that are kept; beyond it every second one goes
+MOST_POINTS = 64  # at most; beyond it, every second one is dropped
 
 
 class Point(NamedTuple):
@@ -21,14 +21,14 @@ class Point(NamedTuple):
 
 
 class LivePace:
-    """How long an epoch takes, from when epochs were seen. A log that is caught up with tells
-    nothing: its epochs came at times that nobody knows.
+    """The time of an epoch, from the times at which epochs were seen. While the log is caught up
+    with, nothing is learned: nobody knows when its epochs came.
     """
 
     def __init__(self, estimated: float | None) -> None:
         self._points: list[Point] = []  # about LEAST_SECONDS apart, or further
         self._group_began = 0.0  # when the first epoch of the last point was seen
-        self._missed_epoch = 0  # nobody saw when it came, nor those before it
+        self._missed_epoch = 0  # nobody saw when it and those before it came
         self._told = estimated
 
     def estimate_left(
@@ -38,10 +38,11 @@ class LivePace:
         told: float | None,
         at: float | None,
     ) -> float | None:
-        """Seconds left: as the job has `told` them, else as the epochs seen so far suggest.
+        """Return the seconds left: `told` if the job reports them, else an estimate from the epochs
+        seen so far. None if too little was seen.
 
-        `to_run` is how many epochs have not ended, `epoch` the newest that was named; `at` is None
-        while the log is caught up with. None where too little was seen.
+        `to_run` is the number of epochs that have not ended, `epoch` the newest that was named.
+        `at` is None while the log is caught up with.
         """
         if at is None:
             self._missed_epoch = epoch
@@ -70,7 +71,9 @@ class LivePace:
         self._group_began = point.at
 
     def _epoch_seconds(self) -> float | None:
-        """The longer of what an epoch took on average, and of what it took in the later half."""
+        """The seconds of an epoch: the longer of the average and the later half's average. None if
+        too little was seen.
+        """
         if not self._points:
             return None
         first, latest = self._points[0], self._points[-1]
@@ -84,13 +87,13 @@ class LivePace:
 
 
 def _seconds_between(first: Point, latest: Point) -> float:
-    """How long an epoch took between two points."""
+    """The average seconds of an epoch between two points."""
     return (latest.at - first.at) / (latest.epoch - first.epoch)
 
 
 def left_at(epoch_seconds: float, to_run: int, since: float) -> float | None:
-    """Seconds left, `since` seconds after the newest epoch was named. An epoch that takes longer
-    than the others takes nothing from those after it. None where the last is late.
+    """The seconds left, `since` seconds after the newest epoch was named. An epoch that takes
+    longer than the others takes nothing from those after it. None if the last one is late.
     """
     if to_run <= 0:
         return 0.0
@@ -102,8 +105,8 @@ def left_at(epoch_seconds: float, to_run: int, since: float) -> float | None:
 
 @dataclass(frozen=True)
 class Pace:
-    """When epochs were seen, by looks that may be far apart (unix seconds): from it follows how
-    long the rest takes.
+    """The times (unix seconds) at which looks saw epochs. The looks may be far apart. The time left
+    follows from the times.
     """
 
     first: tuple[int, float] | None = None  # an epoch, and when it had not come yet
@@ -113,7 +116,9 @@ class Pace:
     def add_look(
         self, epoch: int, at: float, look_before: float | None = None, is_running: bool = False
     ) -> Pace:
-        """The pace with one more look: `epoch` was seen at `at`, and not yet at `look_before`."""
+        """Return the pace with one more look: it saw `epoch` at `at`, and not yet at
+        `look_before`.
+        """
         pace = replace(self, is_running=is_running)
         if not epoch or (self.latest and epoch <= self.latest[0]):
             return pace
@@ -123,7 +128,7 @@ class Pace:
         return replace(pace, first=first, latest=(epoch, at))
 
     def seconds_left(self, epochs: int | None, started: float | None, now: float) -> float | None:
-        """Seconds from `now` until the last epoch ends, or None where that is not known.
+        """The seconds from `now` until the last epoch ends, or None if that is not known.
 
         `started` is when the job began.
         """
@@ -134,7 +139,7 @@ class Pace:
         return left_at(epoch_seconds, epochs - epoch + self.is_running, now - at) or None
 
     def is_overdue(self, started: float | None, now: float) -> bool:
-        """Whether the next epoch takes so long that the pace tells nothing of the time left."""
+        """True if the next epoch takes so long that the pace says nothing about the time left."""
         epoch_seconds = self.epoch_seconds(started)
         if self.latest is None or epoch_seconds is None:
             return False
@@ -142,10 +147,10 @@ class Pace:
         return now - self.latest[1] > patience
 
     def epoch_seconds(self, started: float | None) -> float | None:
-        """How long an epoch took at most, or None where that is not known.
+        """The most seconds that an epoch took, or None if that is not known.
 
-        From the start on that counts what the job did before its first epoch, too; from the first
-        look on it does not, but an epoch may have come soon after that look.
+        From the job's start on, it includes what the job did before its first epoch. From the first
+        look on it does not, but an epoch may have come soon after that look. Returns the smaller.
         """
         if self.latest is None:
             return None

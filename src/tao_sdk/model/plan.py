@@ -21,10 +21,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """Where an attempt lives. A later process with other settings still asks the right cluster.
+    """The place where an attempt lives. A later process with other settings still asks the right
+    cluster.
 
-    `ready` is False while submit is unfinished: `step` says what is there so far, `retry_after`
-    when (seconds) calling submit again can get further.
+    `ready` is False while submit is unfinished. Then `step` says what is there so far, and
+    `retry_after` the seconds until another call of submit can get further.
     """
 
     platform: str
@@ -57,7 +58,7 @@ class StagedFile:
 
 
 class PlanRequest(Protocol):
-    """What a backend sends, as its own frozen dataclass. The store keeps it as JSON;
+    """A backend's request, as its own frozen dataclass. The store has it as JSON;
     `request_from_json` reads that.
     """
 
@@ -70,26 +71,26 @@ StoredT = TypeVar("StoredT", bound=PlanRequest)
 
 @dataclass(frozen=True)
 class Plan(Generic[RequestT]):
-    """Everything that submit will do: pure data, printable, golden-tested; holds names of secrets,
-    never a value.
+    """Everything that submit will do: pure data, printable, golden-tested. It has the names of
+    secrets, never a value.
     """
 
     attempt: Attempt
     request: RequestT
     files: tuple[StagedFile, ...] = ()
     secrets: tuple[str, ...] = ()  # environment names whose values submit is given
-    results_dir: str = ""  # where the outputs will be, as the backend sees it
+    results_dir: str = ""  # the outputs' folder, as the backend sees it
     # where to fetch the outputs from; "" when they are on this machine or in a bucket
     results_at: str = ""
-    notes: tuple[str, ...] = ()  # what was decided for the caller and is worth knowing
+    notes: tuple[str, ...] = ()  # decisions made for the caller that are worth knowing
     # shown to the caller, never read
     backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    # what the backend limits beside what the job asks for: {"time_limit": "4h"}
+    # the backend's limits beside those of the job: {"time_limit": "4h"}
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
-    ranks: int = 1  # how many logs there will be
+    ranks: int = 1  # the number of logs
     # folder of this machine that a command without files starts in; "" where it starts elsewhere
     start_folder: str = ""
-    # what is left goes as soon as the end and the log are kept by us
+    # remove the remains as soon as we have stored the end and the log
     release_when_over: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -140,21 +141,21 @@ class Plan(Generic[RequestT]):
 
 
 def ranks_of(data: Mapping[str, Any]) -> int:
-    """How many logs a stored plan has. Plans of 8.0's first stores say it among their
+    """The number of logs of a stored plan. Plans of 8.0's first stores have it in their
     backend_details.
     """
     return int(data.get("ranks") or data.get("backend_details", {}).get("num_nodes") or 1)
 
 
 def start_folder_of(data: Mapping[str, Any]) -> str:
-    """Where a stored plan's command starts on this machine, or "". Older plans say it in the
-    request, as `cwd`.
+    """The folder of this machine where a stored plan's command starts, or "". Older plans have it
+    in the request, as `cwd`.
     """
     return str(data.get("start_folder") or data.get("request", {}).get("cwd") or "")
 
 
 def results_at_of(data: Mapping[str, Any]) -> str:
-    """Where a stored plan's results have to be fetched from. Older plans say it among their
+    """The place to fetch a stored plan's results from, or "". Older plans have it in their
     backend_details.
     """
     return str(data.get("results_at") or data.get("backend_details", {}).get("results_at", ""))

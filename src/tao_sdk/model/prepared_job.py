@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from tao_sdk.model.spec import JobSpec
 
-KeyAndValue = tuple[str, str]  # where it stands in the spec, and what stands there
+KeyAndValue = tuple[str, str]  # its place in the spec, and its value
 
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """The files of a folder that an annotation names."""
+    """The files of a folder that an annotation names: only these are fetched."""
 
     annotation: str  # the key of that input
     keys: tuple[str, ...]  # under which the paths stand in it
@@ -26,26 +26,26 @@ class NamedFiles:
 
 @dataclass(frozen=True)
 class DataInput:
-    """One thing that the job will be told to have in place, declared or not."""
+    """One input that the job needs in place, declared or not."""
 
     key: str  # of specs or args; without them the path in the job
     uri: str  # as the spec has it
     scheme: str = ""  # "" for a plain path
     path: str = ""  # the path that `uri` names; "" where it has to be fetched
-    patterns: tuple[str, ...] = ()  # which files of a folder are fetched
+    patterns: tuple[str, ...] = ()  # the files of a folder to fetch
     selective: NamedFiles | None = None  # only the files that another input names are fetched
     target: str = ""  # the path under which the job wants it; "" where any path will do
     is_archive: bool = False  # it is unpacked, going by its name and what is declared
 
     @property
     def is_path(self) -> bool:
-        """Whether it is used where it is: nothing has to be fetched."""
+        """True if the input is used where it is: nothing has to be fetched."""
         return self.path != ""
 
 
 @dataclass(frozen=True)
 class JobData:
-    """Every value of a spec that is data, by what becomes of it."""
+    """Every value of a spec that is data, by its use."""
 
     inputs: tuple[DataInput, ...] = ()
     outputs: tuple[str, ...] = ()  # absolute paths and addresses that the spec names for them
@@ -67,14 +67,14 @@ class JobData:
 
     @property
     def chosen_outputs(self) -> tuple[str, ...]:
-        """The absolute paths among the outputs: the user's word."""
+        """The absolute paths among the outputs: the user chose these places."""
         return tuple(place for place in self.outputs if posixpath.isabs(place))
 
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """What a backend is asked to run. `command` is what runs: the spec's own, or wrapped with its
-    data.
+    """The job for a backend to run. `command` is the shell text to run: the spec's own, or wrapped
+    with its data.
     """
 
     spec: JobSpec
@@ -83,13 +83,13 @@ class PreparedJob:
 
     @property
     def brings_files(self) -> bool:
-        """Whether files travel with the job into its work folder, where a relative path may name
-        one of them.
+        """True if files travel with the job into its work folder. A relative path may name one of
+        them.
         """
         return any(not posixpath.isabs(path) for path in self.spec.files)
 
     def absolute_inputs(self) -> dict[str, str]:
-        """Key -> absolute path in the job of each input that does not travel with it."""
+        """The inputs that do not travel with the job: key -> absolute path in the job."""
         return {
             each.key: posixpath.normpath(each.path)
             for each in self.data.inputs
@@ -97,12 +97,12 @@ class PreparedJob:
         }
 
     def brings_path(self, path: str) -> bool:
-        """Whether the file at a path, or something in the folder there, travels with the job."""
+        """True if the file at a path, or something in the folder there, travels with the job."""
         return any(lies_in(each, path) for each in self.spec.files)
 
     def here_inputs(self) -> Iterator[DataInput]:
-        """Inputs that are paths and do not travel: the place where the job runs has
-        to have them.
+        """Yield the inputs that are paths and do not travel: the machine that runs the job must
+        have them.
         """
         for each in self.data.inputs:
             if each.is_path and (posixpath.isabs(each.path) or not self.brings_files):
@@ -110,5 +110,5 @@ class PreparedJob:
 
 
 def lies_in(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or lies in it."""
+    """True if a path is the folder, or lies in it."""
     return f"{posixpath.normpath(path)}/".startswith(f"{posixpath.normpath(folder)}/")

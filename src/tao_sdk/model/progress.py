@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from tao_sdk.model.clock import from_iso, to_iso
 from tao_sdk.model.metric_names import is_loss, smaller_is_better, telling_order
 
-NAMED_METRICS = 3  # that are named in a sentence
+NAMED_METRICS = 3  # at most, in a sentence
 
 
 class EpochMetrics(NamedTuple):
-    """What was said of one epoch, or of one step of a job that names no epochs."""
+    """The metrics of one epoch, or of one step of a job that names no epochs."""
 
     epoch: int  # 0 where `step` is set
     metrics: Mapping[str, float]
@@ -27,7 +27,7 @@ class EpochMetrics(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The epoch or step in which a metric was best, and what it was."""
+    """The epoch or step in which a metric was best, and its value then."""
 
     epoch: int  # 0 where `step` is set
     metric: str
@@ -41,7 +41,7 @@ class Progress:
     the job counts from 0. Steps are as the job counts them.
     """
 
-    epoch: int = 0  # the newest epoch the job spoke of; 0: none yet
+    epoch: int = 0  # the newest epoch that the job named; 0: none yet
     epochs: int | None = None  # of how many, once the job has said so
     # the last value of each, always finite
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -49,7 +49,7 @@ class Progress:
     eta_seconds: float | None = None  # from `as_of` until the last epoch has ended, if it is known
     history: tuple[
         EpochMetrics, ...
-    ] = ()  # oldest first; of very many epochs neighbours are merged
+    ] = ()  # oldest first; if there are very many, neighbours are merged
     not_finite: tuple[str, ...] = ()  # metrics that are NaN or infinite now
     counts_from_zero: bool = False  # the job itself calls its first epoch 0
     as_of: datetime | None = None  # UTC; when the log was last read to its end, None before
@@ -69,14 +69,14 @@ class Progress:
 
     @property
     def unit(self) -> str:
-        """What `history` counts: `epoch` or `step`."""
+        """The unit of `history`: `epoch` or `step`."""
         if self.step is None:
             return "epoch"
         return "step"
 
     @property
     def number(self) -> int | None:
-        """The newest epoch or step, as the job itself calls it; None before the first."""
+        """The newest epoch or step, by the job's own count; None before the first."""
         if self.step is not None:
             return self.step
         if not self.epoch:
@@ -85,7 +85,7 @@ class Progress:
 
     @property
     def total(self) -> int | None:
-        """The number of epochs or steps, as the job itself tells it."""
+        """The number of epochs or steps, by the job's own count; None while it is not known."""
         if self.step is not None:
             return self.steps
         if self.epochs is None or not self.counts_to_total:
@@ -111,13 +111,13 @@ class Progress:
         return self.best.epoch or None
 
     def shown_epoch(self, epoch: int) -> int:
-        """The number by which the job itself calls an epoch that is counted from 1."""
+        """The job's own number for an epoch that is counted from 1."""
         if self.counts_from_zero:
             return epoch - 1
         return epoch
 
     def shown_number(self, entry: EpochMetrics | Best) -> int:
-        """The number of its epoch or step, as the job itself calls it."""
+        """The job's own number for the epoch or step of the entry."""
         if entry.step is None:
             return self.shown_epoch(entry.epoch)
         return entry.step
@@ -146,14 +146,12 @@ class Progress:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Progress:
-        """The Progress that `to_json` gave; what is missing has its default, so {}
-        is Progress().
-        """
+        """Read the output of `to_json`. A missing value has its default, so {} is Progress()."""
         return replace(cls.undated(data), as_of=from_iso(data.get("as_of")))
 
     @classmethod
     def undated(cls, data: Mapping[str, Any]) -> Progress:
-        """The same without its time."""
+        """Like `from_json`, without `as_of`."""
         return cls(
             epoch=data.get("epoch", 0),
             epochs=data.get("epochs"),
@@ -189,14 +187,14 @@ def _best_from_json(data: Mapping[str, Any]) -> Best | None:
 
 
 def crossed_milestones(before: int, after: int, interval: int) -> range:
-    """The multiples of `interval` that were crossed on the way from epoch `before` to epoch
-    `after`.
-    """
+    """The multiples of `interval` after epoch `before`, up to epoch `after`."""
     return range((before // interval + 1) * interval, after + 1, interval)
 
 
 def richer_progress(first: Progress, second: Progress) -> Progress:
-    """The progress record that is further ahead; of equals the fuller one, else the first."""
+    """The progress that is further ahead; if both are equal the one with more metrics, else the
+    first.
+    """
 
     def advance(progress: Progress) -> tuple[int, int, int]:
         step = -1 if progress.step is None else progress.step
@@ -206,10 +204,10 @@ def richer_progress(first: Progress, second: Progress) -> Progress:
 
 
 def telling_metrics(progress: Progress) -> list[str]:
-    """The loss, then what tells more than a loss, of the metrics that the job has now: what a line
-    has room for.
+    """The two of the job's present metrics for which a line has room: the loss, then one that says
+    more than a loss.
 
-    The second is the one by which the best epoch is chosen, where that is no loss.
+    The second is the one that selects the best epoch, unless that is a loss.
     """
     names = sorted(progress.metrics, key=telling_order)
     losses, others = (
@@ -222,7 +220,9 @@ def telling_metrics(progress: Progress) -> list[str]:
 
 
 def not_finite_since(progress: Progress) -> dict[str, int]:
-    """Metrics that were NaN or infinite, with the first such epoch or step, as the job calls it."""
+    """The metrics that were NaN or infinite, with the first such epoch or step, by the job's own
+    count.
+    """
     since = dict(progress.first_not_finite)
     for name in progress.not_finite:
         if name not in since:  # a progress that an older version has stored does not have it
@@ -238,7 +238,7 @@ NOT_FINITE_ADVICE = (
 
 
 def not_finite_words(progress: Progress) -> str:
-    """`loss is NaN or infinite from epoch 4 on`; "" where every metric is finite now."""
+    """`loss is NaN or infinite from epoch 4 on`; "" if every metric is finite now."""
     since = not_finite_since(progress)
     names = progress.not_finite[:NAMED_METRICS]
     if not progress.is_counted:
@@ -254,7 +254,7 @@ def _epoch_after_finite(progress: Progress, name: str) -> int:
 
 
 def better_value(first: Best, second: Best) -> Best:
-    """The better of two values of one metric; of equals the earlier epoch."""
+    """The better of two values of one metric; if both are equal, that of the earlier epoch."""
     if first.value == second.value:
         if first.epoch <= second.epoch:
             return first

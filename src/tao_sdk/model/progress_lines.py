@@ -1,14 +1,13 @@
-"""Lines of progress: what one line of a status.json or of a log says about epochs, metrics and the
-time left.
+"""Lines of progress: read epochs, metrics and the time left from one line of a status.json or a
+log.
 
 Understood: TAO's status.json; Keras, Lightning and tqdm bars, mmengine, fairseq, nanoGPT, xgboost,
 Hugging Face dictionaries, tables (model/progress_table.py), and what people print themselves
-(`epoch 3/20  loss 0.093`, `step 100 loss 1.23`, `Test accuracy: 93.1%`). Not here: what follows
-from it (model/progress_reader.py).
+(`epoch 3/20 loss 0.093`, `step 100 loss 1.23`, `Test accuracy: 93.1%`). Not here: what follows from
+it (model/progress_reader.py).
 
-A log has many lines that differ in their digits only. What such lines say is searched for once, in
-the first of them (`Shape`); the others are read by position (`LineReader`), which takes a tenth of
-the time.
+A log has many lines that differ only in their digits. The first of them is searched (`Shape`). The
+others are read by position (`LineReader`), which takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ MOST_EPOCHS = 9_999_999  # a larger number is a time stamp
 MOST_STEPS = 999_999_999_999
 MOST_SHAPES = 4096  # kept at once
 LONGEST_NAME = 200  # characters of a metric's name
-LOOK_BACK = 160  # characters before a number that tell what it is
-LONGEST_SHAPE = 1024  # bytes of a line whose shape is kept
+LOOK_BACK = 160  # characters before a number that show its meaning
+LONGEST_SHAPE = 1024  # bytes of a line; the shape of a longer one is not stored
 
 _WORTH_A_LOOK = (
     b"poch", b"loss", b"acc", b"kpi", b"map", b"iou", b"auc", b"auroc", b"dice", b"f0",
@@ -102,19 +101,19 @@ _ACCURACY_OF = lazy_compile(
     rf"validation|val)[a-z ]{{0,20}})?[ \t]?:[ \t]?(?P<value>{NUMBER})[ \t]?(?P<percent>%)",
     re.IGNORECASE,
 )
-# Before a value that is an older one, one to be reached, or of another model.
+# Words before a value that is old, a goal, or of another model.
 _NOT_OF_NOW = lazy_compile(
     r"(?:best|target|goal|previous|prev|old|expected|baseline|max|min)[ \t_]{1,4}(?:the )?$"
     r"|\b(?:loading|loaded|restoring|restored|resuming|resumed)\b",
     re.IGNORECASE,
 )
-# Behind a number that is a version, a date, a time, a size, or a part of a file's name.
+# Text after a number that is a version, a date, a time, a size, or a part of a file's name.
 _NO_VALUE = lazy_compile(
     r"\.?\d|\.[A-Za-z]|[A-Za-z_]|-\d|:\d|[\w.=-]{0,80}\.[A-Za-z]"
     r"|[ \t](?:[kKMGT]i?B|bytes|files|ms|seconds|s)\b"
 )
 _IN_FILE_NAME = lazy_compile(r"(?:[\w=-][\w.=-]{0,80})?\.[A-Za-z]")
-# What follows a whole number that is a value: `loss 2, ...`, `loss 2 accuracy 1`, or nothing.
+# Text after a whole number that is a value: `loss 2, ...`, `loss 2 accuracy 1`, or nothing.
 _AFTER_VALUE = lazy_compile(
     r"[ \t]*(?:$|[,;|)\]}])"
     r"|[ \t]+[A-Za-z][\w./@-]{0,60}['\"]?(?:[ \t]{0,4}[:=][ \t]{0,4}|[ \t]{1,4})[-+]?\.?\d"
@@ -167,7 +166,7 @@ class Record:
 
 
 class LineReader:
-    """Reads lines; of those that differ in their digits only the first alone is searched."""
+    """Reads lines. Of lines that differ only in their digits, only the first is searched."""
 
     def __init__(self) -> None:
         self._shapes: dict[bytes, Shape | Record | None] = {}
@@ -177,12 +176,12 @@ class LineReader:
 
     @property
     def context(self) -> list[bytes]:
-        """The lines before, as far as they decide what the next ones mean."""
+        """The earlier lines that decide the meaning of the next ones."""
         return [line for line in (self.header, _FRAME if self._in_frame else b"") if line]
 
     def read(self, line: bytes, count_known: bool = True) -> Sighting | None:
-        """What `line` says, or None. Before any epoch or step is known a metric counts only beside
-        one, or where it can be nothing else.
+        """Read `line`; None if it says nothing. Before any epoch or step is known, a metric counts
+        only beside one, or if it can be nothing else.
         """
         if (self._in_frame or line.startswith(_FRAME)) and self._is_of_frame(line):
             return None
@@ -202,7 +201,9 @@ class LineReader:
         return self._in_frame
 
     def may_say_something(self, text: bytes) -> bool:
-        """As the function of this name. The rows of a table have no words to look for."""
+        """Like the function of this name. Inside a table it is always True: rows have no such
+        words.
+        """
         return self._table is not None or may_say_something(text)
 
     def _learn_shape(self, key: bytes, line: bytes) -> Shape | Record | None:
@@ -219,7 +220,7 @@ class LineReader:
         return shape
 
     def _begin_table(self, line: bytes) -> bool:
-        """True for the header of a table. What was learned of another one's rows is forgotten."""
+        """True for the header of a table. The shapes of another table's rows are dropped."""
         text = text_of(line)
         if len(line) > LONGEST_SHAPE or text.startswith("@tao "):
             return False
@@ -233,7 +234,7 @@ class LineReader:
 
 
 class ProgressLines:
-    """Tells lines that only say how far the training is from all others."""
+    """Finds the lines that only say how far the training is."""
 
     def __init__(self) -> None:
         self._reader = LineReader()
@@ -254,17 +255,15 @@ class ProgressLines:
 
 
 def may_say_something(text: bytes) -> bool:
-    """A quick look, so that a log of many gigabytes costs little. The same for any digits: `f1` is
-    as good as `f2`.
+    """False if the text surely says nothing. It is quick, so that a log of many gigabytes costs
+    little. Digits do not matter: `f1` is as good as `f2`.
     """
     lowered = text.translate(_LOW_ZEROS)
     return any(word in lowered for word in _WORTH_A_LOOK)
 
 
 def start_that_counts(line: bytes) -> bytes:
-    """As much of an unfinished line as has to be kept until its end comes: of text no more is
-    looked at.
-    """
+    """The part of an unfinished line to keep until its end comes. Of text, no more is ever read."""
     if _JSON_START.match(text_of(line[:LONGEST_SHAPE])):
         return line
     return line[: 4 * TEXT_LIMIT]
@@ -275,7 +274,7 @@ def text_of(line: bytes) -> str:
 
 
 def shape_of(line: bytes) -> Shape | Record | None:
-    """None for a line that says nothing, whatever its digits are."""
+    """Find the shape of a line. None for a line that says nothing, whatever its digits are."""
     text = text_of(line)
     if text.startswith("@tao ") or _EXCEPTION.match(text):
         return None
@@ -306,8 +305,8 @@ def _json_object(text: str) -> Mapping[str, Any] | None:
 
 
 def _read_record(record: Mapping[str, Any], count_known: bool) -> Sighting | None:
-    """One line of TAO's status.json: epoch, max_epoch, eta, and numbers at the top, in `graphical`
-    and in `kpi`. Or one of another trainer, which may count steps.
+    """Read one line of TAO's status.json: epoch, max_epoch, eta, and numbers at the top, in
+    `graphical` and in `kpi`. Or one of another trainer, which may count steps.
     """
     number = record.get("epoch")
     epoch = _whole_number(number, least=0, most=MOST_EPOCHS)
@@ -337,7 +336,7 @@ def _record_step(record: Mapping[str, Any]) -> int | None:
 
 
 def _whole_number(value: Any, least: int, most: int) -> int | None:
-    """The number of the epoch or step that has begun; None for what can be none."""
+    """The number of the epoch or step that has begun; None for a value that can be neither."""
     number = read_number(value)
     if number is None or not least <= number <= most:
         return None
@@ -345,7 +344,7 @@ def _whole_number(value: Any, least: int, most: int) -> int | None:
 
 
 def _record_metrics(record: Mapping[str, Any], is_sure: bool) -> dict[str, float]:
-    """The numbers of a record. At the top of one that may be of anything, those with a metric's
+    """The numbers of a record. If the record may be about anything, only numbers with a metric's
     name.
     """
     metrics: dict[str, float] = {}
@@ -367,7 +366,7 @@ def _add_numbers(metrics: dict[str, float], group: Mapping[str, Any], is_status:
 
 
 def shape_of_text(text: str, is_indented: bool = False) -> Shape | None:
-    """Where the numbers of a line stand; None for one that says nothing."""
+    """Find the numbers of a line; None for a line that says nothing."""
     matches = list(_metric_matches(text))
     names_epochs = "poch" in text or "POCH" in text
     epoch = _epoch_in(text, said_with_metrics=bool(matches)) if names_epochs else None
@@ -382,7 +381,7 @@ def shape_of_text(text: str, is_indented: bool = False) -> Shape | None:
 
 
 def _shape_at_epoch(shape: Shape, epoch: re.Match[str]) -> Shape:
-    """The shape of a line that names its epoch, where a whole number is a value, too."""
+    """The shape of a line that names its epoch. In such a line, a whole number is a value, too."""
     matches = _metric_matches(epoch.string, beside_epoch=True)
     part = _PART_OF_EPOCH.search(epoch.string, epoch.end())
     return replace(
@@ -400,7 +399,7 @@ def _shape_at_epoch(shape: Shape, epoch: re.Match[str]) -> Shape:
 def _shape_at_step(
     shape: Shape, text: str, matches: Sequence[re.Match[str]], is_indented: bool
 ) -> Shape:
-    """The shape of a line that names a step, or nothing that is counted."""
+    """The shape of a line that names a step, or no count at all."""
     step = _step_in(text) if matches else None
     names_step = step is not None or _STEP_WORD.search(text) is not None
     return replace(
@@ -413,15 +412,15 @@ def _shape_at_step(
 
 
 def _group_span(match: re.Match[str] | None, group: str) -> slice | None:
-    """Where the group stands in the line; None where the line does not have it."""
+    """The place of the group in the line; None if the line does not have it."""
     if match is None or match.groupdict().get(group) is None:
         return None
     return slice(*match.span(group))
 
 
 def _epoch_in(text: str, said_with_metrics: bool) -> re.Match[str] | None:
-    """Where the line names the epoch it is about; one mentioned in passing (`until epoch 30`) or in
-    the name of a file is not.
+    """Find the epoch that the line is about. An epoch in passing (`until epoch 30`) or in the name
+    of a file does not count.
     """
     for match in _EPOCH.finditer(text):
         if _PLURAL.match(text, match.start()) or _IN_FILE_NAME.match(text, match.end()):
@@ -432,7 +431,7 @@ def _epoch_in(text: str, said_with_metrics: bool) -> re.Match[str] | None:
 
 
 def _step_in(text: str) -> re.Match[str] | None:
-    """Where the line names the step of the training it is about."""
+    """Find the step of the training that the line is about."""
     for pattern in (_STEP, _BAR_STEP, _BRACKET_STEP):
         for match in pattern.finditer(text):
             if _is_training_step(match):
@@ -448,7 +447,7 @@ def _is_training_step(match: re.Match[str]) -> bool:
 
 
 def _metric_matches(text: str, beside_epoch: bool = False) -> Iterator[re.Match[str]]:
-    """The metrics of a line; `beside_epoch` where it names the epoch that it is about."""
+    """Yield the metrics of a line. `beside_epoch`: the line names the epoch that it is about."""
     for match in _METRIC.finditer(text):
         if names_metric(match["name"]) and _is_value(match, beside_epoch):
             yield match
@@ -469,7 +468,9 @@ def _number_at(match: re.Match[str]) -> Number:
 
 
 def _is_value(match: re.Match[str], beside_epoch: bool) -> bool:
-    """True for `accuracy 0.5` and `accuracy: 5`. `accuracy 5` is prose but beside an epoch."""
+    """True for `accuracy 0.5` and `accuracy: 5`. `accuracy 5` is prose unless it is beside an
+    epoch.
+    """
     if _NO_VALUE.match(match.string, match.end()):
         return False
     begin = match.start()
@@ -485,7 +486,7 @@ def _is_value(match: re.Match[str], beside_epoch: bool) -> bool:
 
 
 def _is_evaluation(text: str, matches: Sequence[re.Match[str]], is_indented: bool) -> bool:
-    """True for a line of nothing but metrics that are surely those of an evaluation."""
+    """True for a line of nothing but metrics that are surely an evaluation's."""
     if not matches or not all(map(_is_fraction, matches)):
         return False
     lead = text[: matches[0].start()]
@@ -514,7 +515,7 @@ def _leads_to_metrics(lead: str) -> bool:
 
 
 def _are_joined(text: str, matches: Sequence[re.Match[str]]) -> bool:
-    """True if there is nothing but punctuation between the metrics and behind the last."""
+    """True if there is only punctuation between the metrics and after the last."""
     begins = [match.start() for match in matches[1:]] + [len(text)]
     for match, begin in zip(matches, begins, strict=True):
         if not _BETWEEN_METRICS.fullmatch(text, match.end(), begin):

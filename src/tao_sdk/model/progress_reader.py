@@ -1,7 +1,7 @@
 """ProgressReader: makes Progress from the bytes of TAO's status.json or of any log.
 
 Not here: how those bytes are fetched and what follows from an epoch (engine/progress.py), how a
-line is understood (model/progress_lines.py).
+line is read (model/progress_lines.py).
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ NOTHING: Mapping[str, float] = {}
 Report = TypeVar("Report")
 # epochs kept for the curve; beyond it neighbours are merged, so that it still spans the whole run
 HISTORY = 512
-LINE_LIMIT = 64 * 1024  # bytes of one line that are kept; the rest of a longer one is dropped
-METRICS = 64  # names kept of one epoch; a status.json can hold one for each of a thousand classes
-NAMES = 1024  # names kept of all epochs
+LINE_LIMIT = 64 * 1024  # bytes of one line; the rest of a longer one is dropped
+METRICS = 64  # names in one epoch; a status.json can hold one for each of a thousand classes
+NAMES = 1024  # names in all epochs
 
 
 class ProgressReader:
-    """Makes Progress out of one stream of bytes, in chunks cut anywhere, with flat memory. One
-    reader per stream.
+    """Makes Progress from one stream of bytes, in chunks cut anywhere, with flat memory. One reader
+    per stream.
 
-    `start` is what an earlier reader of the same stream came to, and `unfinished` what that reader
-    had left: the line that it had not seen the end of, below what decides its meaning. `is_running`
-    is what that reader said of the newest epoch.
+    `start` is the progress of an earlier reader of the same stream, `unfinished` the `unfinished`
+    of that reader (the line whose end it had not seen, after the lines that decide its meaning),
+    and `is_running` its `is_running`.
 
     A stream that names steps and no epochs is read as one that counts steps. Within the reader,
-    `position` is the epoch, or the step and one, so that 0 is before the first.
+    `position` is the epoch, or the step plus one, so that 0 is before the first.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ProgressReader:
         self._to_total = start.counts_to_total
         self._history = _History(counted.history)
         self._bests = _Bests(counted)
-        # what was said of the newest epoch
+        # the metrics of the newest epoch
         self._own_metrics: Mapping[str, float] = self._history.reopen_entry(counted.epoch)
         self._is_running = is_running
         self._tells_steps = False  # an epoch was named again, with another value of a metric
@@ -75,24 +75,24 @@ class ProgressReader:
 
     @property
     def is_running(self) -> bool:
-        """True where the log names an epoch before it has ended: the newest one goes on."""
+        """True if the log names an epoch before it has ended: the newest one goes on."""
         return self._is_running
 
     @property
     def unfinished(self) -> bytes:
-        """What the next reader of the stream needs beside the progress: the start of the line whose
-        end has not come yet, and before it the header of a table whose rows may follow, or the
-        place of a traceback's frame.
+        """The bytes that the next reader of the stream needs beside the progress. They end with the
+        start of the line whose end has not come yet. Before it may be the header of a table whose
+        rows may follow, or the place of a traceback's frame.
         """
         return b"\n".join([*self._reader.context, start_that_counts(self._lines.unfinished)])
 
     def feed(self, data: bytes, at: float | None = None) -> list[Progress]:
-        """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was
-        when the next began.
+        """Read `data` and return one Progress for every epoch that it names, in order, each as it
+        was when the next epoch began.
 
-        Empty when it says nothing new. The last alone has the whole history, the others the entry
-        of their epoch. `at` (seconds, any steady clock) lets the time left be estimated where the
-        job does not tell it itself.
+        Empty if there is nothing new. Only the last one has the whole history, the others have the
+        entry of their epoch. With `at` (seconds, any steady clock) the time left is estimated if
+        the job does not report it.
         """
         finished = self._feed_lines(data, self._progress_now)
         if not self._renew_progress():
@@ -104,7 +104,7 @@ class ProgressReader:
         return [*finished, self._progress]
 
     def feed_epochs(self, data: bytes) -> list[EpochMetrics]:
-        """As `feed`, but of each epoch only its number and the last value of every metric: that
+        """Like `feed`, but return only each epoch's number and the last value of every metric: that
         takes half the time.
         """
         finished = self._feed_lines(data, self._metrics_now)
@@ -113,11 +113,11 @@ class ProgressReader:
         return finished
 
     def end(self) -> list[Progress]:
-        """What the last line says although nothing ended it."""
+        """Read the last line, although nothing ended it."""
         return self.feed(b"\n")
 
     def _feed_lines(self, data: bytes, report: Callable[[], Report]) -> list[Report]:
-        """What `report` gives at the end of each epoch that ends in `data`."""
+        """Return the result of `report` at the end of each epoch that ends in `data`."""
         reports: list[Report] = []
         before = report()
         read, take = self._reader.read, self._take_sighting
@@ -131,7 +131,7 @@ class ProgressReader:
         return reports
 
     def _renew_progress(self) -> bool:
-        """True where the progress is not what it was."""
+        """Update the progress. True if it has changed."""
         history = self._history.entries_with(self._position, self._own_metrics)
         now = self._progress_now(history)
         changed = now != self._progress
@@ -139,7 +139,7 @@ class ProgressReader:
         return changed
 
     def _progress_now(self, history: Sequence[EpochMetrics] | None = None) -> Progress:
-        """The progress with this history; without one, with the entry of the newest epoch alone."""
+        """The progress with this history; without one, with only the newest epoch's entry."""
         own = self._own_metrics
         if history is None:
             newest = EpochMetrics(self._position, own)
@@ -164,13 +164,13 @@ class ProgressReader:
         return EpochMetrics(0 if self._counts_steps else self._position, self._metrics)
 
     def _positions_to_run(self) -> int | None:
-        """How many epochs or steps have not ended; None where their number is not known."""
+        """The number of epochs or steps that have not ended; None if the total is not known."""
         if self._counts_steps:
             return self._steps and max(self._steps - self._position + 1, 0)
         return self._epochs and max(self._epochs - self._position + self._is_running, 0)
 
     def _take_sighting(self, sighting: Sighting, report: Callable[[], Report]) -> Report | None:
-        """Add what one line says. Where an epoch ends by it, the `report` of that, else None."""
+        """Add what one line says. If it ends an epoch, return that epoch's `report`, else None."""
         if sighting.epoch is None:
             self._take_other(sighting)
             return None
@@ -194,18 +194,18 @@ class ProgressReader:
         return finished
 
     def _take_other(self, sighting: Sighting) -> None:
-        """Add what a line says that names no epoch."""
+        """Add a line that names no epoch."""
         if sighting.step is not None and (self._counts_steps or not self._position):
             self._take_step(sighting.step, sighting.steps)
         self._note_totals(sighting)
         counts_epochs = self._position > 0 and not self._counts_steps
-        if sighting.eta_seconds is not None and not counts_epochs:  # else it is that of an epoch
+        if sighting.eta_seconds is not None and not counts_epochs:  # else it is an epoch's
             self._eta_seconds = sighting.eta_seconds
         if sighting.metrics:
             self._take_metrics(self._position, sighting.metrics)
 
     def _take_step(self, step: int, steps: int | None) -> None:
-        """Go to this step. A smaller one than the newest begins to count anew, as in a further
+        """Go to this step. A step smaller than the newest one restarts the count, as in a further
         epoch that has no name.
         """
         self._counts_steps = True
@@ -217,7 +217,7 @@ class ProgressReader:
             self._begin_position(position)
 
     def _forget_steps(self) -> None:
-        """The log names an epoch, so that its steps count no more."""
+        """Stop counting steps, because the log names an epoch."""
         self._forget_history()
         self._counts_steps, self._steps = False, None
         self._first_not_finite = dict.fromkeys(self._not_finite, 1)
@@ -227,7 +227,9 @@ class ProgressReader:
         self._history, self._bests = _History(()), _Bests(Progress())
 
     def _position_of(self, seen: Sighting, from_zero: bool) -> int:
-        """The epoch a line speaks of, counted from 1. One that cannot be is the current one."""
+        """The epoch that a line names, counted from 1. If it is larger than the total, the current
+        epoch.
+        """
         epochs = seen.epochs or self._told_total()
         if seen.epoch is None or (epochs and seen.epoch > epochs):
             return self._position
@@ -236,13 +238,13 @@ class ProgressReader:
         return seen.epoch
 
     def _told_total(self) -> int | None:
-        """The number of epochs in the job's own words."""
+        """The number of epochs, by the job's own count."""
         if self._epochs is None or not self._to_total:
             return self._epochs
         return self._epochs - 1
 
     def _note_totals(self, sighting: Sighting) -> None:
-        """Note how many epochs there are: one more than are told where the job counts from 0 and
+        """Note the number of epochs. It is one more than the job says if the job counts from 0 and
         reaches that number.
         """
         told = sighting.epochs or self._told_total()
@@ -261,7 +263,7 @@ class ProgressReader:
 
     def _take_metrics(self, position: int, metrics: Mapping[str, float]) -> None:
         finite = metrics
-        if not isfinite(sum(metrics.values())):  # of all at once, as most lines have nothing else
+        if not isfinite(sum(metrics.values())):  # all at once: in most lines all are finite
             finite = {name: value for name, value in metrics.items() if isfinite(value)}
         if position < self._position:
             self._take_late(position, finite)
@@ -275,7 +277,7 @@ class ProgressReader:
     def _take_not_finite(
         self, position: int, metrics: Mapping[str, float], finite: Mapping[str, float]
     ) -> None:
-        """Name the metrics that are NaN or infinite now; their last values count no more."""
+        """Note the metrics that are NaN or infinite now, and drop their last values."""
         broken = dict.fromkeys(name for name in (*self._not_finite, *metrics) if name not in finite)
         self._not_finite = tuple(broken)[:METRICS]
         first = dict(self._first_not_finite)
@@ -285,7 +287,7 @@ class ProgressReader:
         self._metrics = {name: value for name, value in self._metrics.items() if name not in broken}
 
     def _take_late(self, position: int, metrics: Mapping[str, float]) -> None:
-        """Add news of an epoch that is over."""
+        """Add metrics of an epoch that is over."""
         if not position or not metrics:
             return
         if self._history.is_after_all(position):
@@ -296,7 +298,7 @@ class ProgressReader:
 
 
 def _by_position(progress: Progress) -> Progress:
-    """A progress that counts steps, with positions for epochs. Any other as it is."""
+    """Return a progress that counts steps with positions in place of epochs. Any other as it is."""
     if progress.step is None:
         return progress
     best = progress.best
@@ -312,7 +314,7 @@ def _by_position(progress: Progress) -> Progress:
 
 
 def _by_step(counted: Progress, steps: int | None) -> Progress:
-    """What `_by_position` made, with its steps again."""
+    """Undo `_by_position`: put the steps back."""
     best = counted.best
     return replace(
         counted,
@@ -326,15 +328,15 @@ def _by_step(counted: Progress, steps: int | None) -> Progress:
 
 
 class _History:
-    """What was said of each epoch that is over, oldest first; beyond HISTORY entries, neighbours
-    are merged.
+    """The metrics of each epoch that is over, oldest first. Beyond HISTORY entries, neighbours are
+    merged.
     """
 
     def __init__(self, entries: Iterable[EpochMetrics]) -> None:
         self.entries = list(entries)
 
     def reopen_entry(self, epoch: int) -> Mapping[str, float]:
-        """Take out the entry of `epoch`, which is not over: what was said of it until now."""
+        """Take out the entry of `epoch`, which is not over, and return its metrics until now."""
         if self.entries and self.entries[-1].epoch == epoch:
             return self.entries.pop().metrics
         return {}
@@ -344,7 +346,7 @@ class _History:
         return tuple(self.entries[-1:])
 
     def entries_with(self, epoch: int, metrics: Mapping[str, float]) -> tuple[EpochMetrics, ...]:
-        """All entries, and that of the newest epoch."""
+        """All entries, and one for the newest epoch."""
         if not metrics:
             return tuple(self.entries)
         copy = _History(self.entries)
@@ -364,8 +366,8 @@ class _History:
         return not self.entries or epoch > self.entries[-1].epoch
 
     def take_late(self, epoch: int, metrics: Mapping[str, float]) -> EpochMetrics | None:
-        """The entry of `epoch` as it was before; None where there is none, and
-        nothing to add to.
+        """Add metrics to the entry of `epoch`, and return the entry as it was before. None if there
+        is no entry: then nothing is added.
         """
         at = bisect_left(self.entries, epoch, key=lambda entry: entry.epoch)
         entry = self.entries[at]
@@ -375,8 +377,8 @@ class _History:
         return entry
 
     def _is_crowded(self) -> bool:
-        """True where entries were thinned, and the last two are nearer to one another than the
-        first two.
+        """True if entries were merged, and the last two are nearer to one another than the first
+        two.
         """
         entries = self.entries
         if len(entries) < HISTORY // 2:
@@ -385,15 +387,15 @@ class _History:
 
 
 class _Bests:
-    """The best epoch of each metric, of the epochs that are over: until then its values may still
-    change.
+    """The best epoch of each metric, among the epochs that are over: until then an epoch's values
+    may change.
     """
 
     def __init__(self, start: Progress) -> None:
         self._bests: dict[str, Best] = {}
         self._often: set[str] = set()  # metrics of more than one epoch
-        self._epochs = 0  # how many were noted
-        self._metric = ""  # by which the best epoch is chosen
+        self._epochs = 0  # the number of epochs noted
+        self._metric = ""  # selects the best epoch
         self._chosen_from: tuple[Any, ...] = ()
         for entry in start.history:
             if entry.epoch < start.epoch:
@@ -402,7 +404,7 @@ class _Bests:
             self._improve_best(start.best)
 
     def note_epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Take what was said of an epoch that comes after all that were noted before."""
+        """Add the metrics of an epoch that comes after all that were noted before."""
         self._epochs += 1
         for name, value in metrics.items():
             best = self._bests.get(name)
@@ -417,8 +419,8 @@ class _Bests:
     def correct_epoch(
         self, before: EpochMetrics, metrics: Mapping[str, float], entries: Sequence[EpochMetrics]
     ) -> None:
-        """Take what is said late of an epoch that was noted with other values `before`, which count
-        no more.
+        """Add late metrics of an epoch that was noted with the values `before`, which no longer
+        count.
         """
         for name, value in metrics.items():
             best = self._bests.get(name)
@@ -432,7 +434,9 @@ class _Bests:
             self._improve_best(Best(before.epoch, name, value))
 
     def best_epoch(self, epoch: int, metrics: Mapping[str, float]) -> Best | None:
-        """The best epoch by the most telling metric, with what is said of the newest until now."""
+        """The best epoch by the most telling metric, including the newest epoch's metrics
+        until now.
+        """
         if not metrics and not self._bests:
             return None
         chosen_from = (len(self._bests), len(self._often), min(self._epochs, 2), *metrics)
@@ -447,8 +451,8 @@ class _Bests:
         return better_value(best, newest)
 
     def _most_telling(self, newest: Mapping[str, float]) -> str:
-        """Of all metrics; one that was seen in a single epoch of several tells less than one seen
-        often.
+        """The most telling metric. If there are several epochs, a metric of a single epoch tells
+        less than one of several.
         """
         several = self._epochs + bool(newest) > 1
 
@@ -467,8 +471,8 @@ class _Bests:
 
 
 class _Lines:
-    """Cuts a stream into lines at line feeds, carriage returns and backspaces, and keeps at most
-    the start of each.
+    """Cuts a stream into lines at line feeds, carriage returns and backspaces. Keeps at most the
+    start of each.
     """
 
     def __init__(self, unfinished: bytes = b"") -> None:
@@ -477,7 +481,9 @@ class _Lines:
     def split_lines(
         self, data: bytes, may_say_something: Callable[[bytes], bool]
     ) -> Iterator[bytes]:
-        """The lines that have ended. Of those that begin in `data`, none where they say nothing."""
+        """Yield the lines that have ended. Those that begin in `data` are left out if none of them
+        says anything.
+        """
         first, end, others = data.replace(b"\r", b"\n").replace(b"\b", b"\n").partition(b"\n")
         head = self.unfinished + first[: LINE_LIMIT - len(self.unfinished)]
         if not end:
@@ -495,7 +501,7 @@ class _Lines:
 
 
 def _join_metrics(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, float]:
-    """The new values in place of the old; of further metrics the first, until there are METRICS."""
+    """Replace old values by new ones, and add further metrics until there are METRICS."""
     joined = {**old, **new} if old else new
     if len(joined) <= METRICS:
         return joined
@@ -503,7 +509,7 @@ def _join_metrics(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping
 
 
 def _merge_neighbours(history: Sequence[EpochMetrics]) -> list[EpochMetrics]:
-    """The first entry, then every two neighbours as one."""
+    """Keep the first entry, then merge every two neighbours."""
     pairs = zip(history[1::2], history[2::2], strict=False)
     odd_one = history[-1:] if len(history) % 2 == 0 else ()
     return [

@@ -27,7 +27,7 @@ _BARS = lazy_compile(r"[^|│┃║]+")
 _COMMAS = lazy_compile(r"[^,;]+")
 _WIDE_GAPS = lazy_compile(r"[^\s]+(?: [^\s]+)*")  # one blank belongs to a name
 _GAPS = lazy_compile(r"\S+")
-# How the cells of a header are found, and those of the rows below it.
+# The patterns of the cells of a header, and of the rows below it.
 _SEPARATIONS = ((_BARS, _BARS), (_COMMAS, _COMMAS), (_WIDE_GAPS, _GAPS), (_GAPS, _GAPS))
 _BRACKETS = lazy_compile(r"[ \t]*[(\[][^)\]]*[)\]]")
 _COUNT = lazy_compile(r"(?P<count>\d{1,12})(?:/(?P<of>\d{1,12}))?")
@@ -35,7 +35,7 @@ _FRACTION = lazy_compile(rf"(?P<value>{NUMBER}|{NOT_FINITE})[ \t]?%?", re.IGNORE
 
 
 class Cell(NamedTuple):
-    """A cell of a line: its text, and where that begins in the line."""
+    """A cell of a line: its text, and the text's start in the line."""
 
     text: str
     begin: int
@@ -43,7 +43,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A header: how its rows are cut into cells, and what stands in which."""
+    """A header: how its rows are cut into cells, and the content of each column."""
 
     cell: re.Pattern[str]
     width: int
@@ -93,7 +93,7 @@ def _column_name(text: str) -> str:
 
 
 def cut_cells(text: str, pattern: re.Pattern[str]) -> list[Cell]:
-    """The cells that are not empty."""
+    """Return the non-empty cells of a line."""
     cells = [Cell(match[0], match.start()) for match in pattern.finditer(text)]
     shown = [Cell(cell.text.strip(), _begin_of(cell)) for cell in cells]
     return [cell for cell in shown if cell.text]
@@ -104,7 +104,7 @@ def _begin_of(cell: Cell) -> int:
 
 
 def row_shape(table: Table, text: str) -> Shape | None:
-    """Where the numbers of a row stand; None for a line that is no row of the table."""
+    """Find the numbers of a row. None for a line that is no row of the table."""
     cells = cut_cells(text, table.cell)
     if not _has_width(cells, table):
         return None
@@ -120,14 +120,16 @@ def row_shape(table: Table, text: str) -> Shape | None:
 
 
 def _has_width(cells: Sequence[Cell], table: Table) -> bool:
-    """True for as many cells as the header has. A progress bar may follow, behind a colon."""
+    """True if there are as many cells as in the header. A progress bar may follow, behind a
+    colon.
+    """
     if len(cells) > table.width:
         return cells[table.width - 1].text.endswith(":")
     return len(cells) == table.width
 
 
 def _row_numbers(table: Table, cells: Sequence[Cell]) -> list[Number]:
-    """Where the metrics stand. A whole number may be a count, and is left out."""
+    """Find the metrics of a row. A whole number may be a count, and is left out."""
     numbers: list[Number] = []
     for column, name in table.metrics.items():
         span = fraction_span(cells[column])
@@ -137,7 +139,7 @@ def _row_numbers(table: Table, cells: Sequence[Cell]) -> list[Number]:
 
 
 def fraction_span(cell: Cell) -> slice | None:
-    """Where the number of a cell stands; None where it is none, or a whole one."""
+    """The place of the number in a cell; None if there is none, or it is a whole number."""
     match = _FRACTION.fullmatch(cell.text)
     if match is None or match["value"].lstrip("+-").isdigit():
         return None

@@ -2,8 +2,7 @@
 Pure.
 
 Not here: which values are better (model/progress.py), which settings a job has
-(model/job_settings.py), and what is shown of them (cli/show.py,
-client/compare.py).
+(model/job_settings.py), and how they are shown (cli/show.py, client/compare.py).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tao_sdk.model.metric_names import smaller_is_better, telling_order
 from tao_sdk.model.progress import Best, Progress, better_value
 from tao_sdk.model.status import Status
 
-# what jobs can be sorted by beside metrics, settings and labels
+# the orders beside metrics, settings and labels
 FIXED_ORDERS = ("created", "name", "status")
 MOST_SWEPT = 3  # settings that a list shows
 MOST_NAMED = 12  # settings that an error names
@@ -35,7 +34,7 @@ _STATUS_ORDER = {status: place for place, status in enumerate(Status)}
 
 
 def best_value(progress: Progress, metric: str) -> Best | None:
-    """The best value of `metric` that is still known; None where it was never told."""
+    """The best known value of `metric`; None if no value is known."""
     values = list(_metric_values(progress, metric))
     if not values:
         return None
@@ -53,7 +52,7 @@ def _metric_values(progress: Progress, metric: str) -> Iterator[Best]:
 
 
 def metrics_of(progresses: Iterable[Progress]) -> list[str]:
-    """Every metric that any of them has told, the most telling first."""
+    """Every metric that any of them has, the most telling first."""
     names: set[str] = set()
     for progress in progresses:
         names.update(progress.metrics, *(entry.metrics for entry in progress.history))
@@ -61,11 +60,11 @@ def metrics_of(progresses: Iterable[Progress]) -> list[str]:
 
 
 def in_order(jobs: Sequence[Job], order: str) -> list[Job]:
-    """Jobs, given the newest first, by `created`, `name`, `status`, the best value of a metric, or
-    the value of a setting or label; others stay as given.
+    """Sort jobs, given the newest first, by `created`, `name`, `status`, the best value of a
+    metric, or the value of a setting or label. Equal jobs stay in the order given.
 
     By a metric the best comes first, by a setting the smallest; a job without it comes last. Raises
-    UsageError for a word that is none of these.
+    UsageError for any other word.
     """
     if order == "created" or not jobs:
         return list(jobs)
@@ -79,10 +78,10 @@ def in_order(jobs: Sequence[Job], order: str) -> list[Job]:
 
 
 def sorting_setting(jobs: Sequence[Job], order: str) -> str:
-    """The flat name of the setting or label that an order means; "" for a metric and for
-    `created`, `name` and `status`.
+    """The flat name of the setting or label that an order means; "" for a metric and for `created`,
+    `name` and `status`.
 
-    Raises UsageError where the order can mean several settings, or where no job has any of them.
+    Raises UsageError if the order can mean several settings, or if no job has such a setting.
     """
     if order in FIXED_ORDERS or not jobs:
         return ""
@@ -95,8 +94,8 @@ def sorting_setting(jobs: Sequence[Job], order: str) -> str:
 
 
 def swept_settings(jobs: Sequence[Job]) -> list[str]:
-    """The flat names of the few settings in which jobs differ, as those of a sweep do; none where
-    they differ in many. Labels are left out, and what a label tells as well.
+    """The flat names of the few settings in which jobs differ, as in a sweep; [] if they differ in
+    many. Labels are left out, and so are settings that a label repeats.
     """
     differing = differing_settings([settings_of(job) for job in jobs])
     labels = {name.removeprefix("label ") for name in differing if name.startswith("label ")}
@@ -111,7 +110,9 @@ def swept_settings(jobs: Sequence[Job]) -> list[str]:
 
 
 def _by_setting(jobs: Sequence[Job], setting: str) -> list[Job]:
-    """The jobs, the smallest value first: numbers as numbers, then texts, then jobs without it."""
+    """Sort the jobs, the smallest value first: numbers as numbers, then texts, then jobs
+    without it.
+    """
     with_value = [(job, settings_of(job).get(setting)) for job in jobs]
     having = [(job, value) for job, value in with_value if value is not None]
     without = [job for job, value in with_value if value is None]
@@ -138,9 +139,7 @@ def unknown_metric(metric: str, jobs: Sequence[Job]) -> UsageError:
 
 
 def unknown_order(order: str, jobs: Sequence[Job]) -> UsageError:
-    """The error for a word by which these jobs cannot be sorted, with what they can be sorted
-    by.
-    """
+    """The error for a word that is no order of these jobs, with the orders that they have."""
     what = f"None of these jobs has a metric, a setting or a label {order!r}."
     differing = differing_settings([settings_of(job) for job in jobs])
     known = [name for name in differing if not PLAIN_WORD.fullmatch(name)]
@@ -154,7 +153,7 @@ def unknown_order(order: str, jobs: Sequence[Job]) -> UsageError:
 
 
 def near_metric(word: str, jobs: Iterable[Job]) -> str:
-    """The metric of these jobs that the word is like, or begins; "" where there is none."""
+    """The metric of these jobs that is like the word, or begins with it; "" if there is none."""
     known = metrics_of(job.progress for job in jobs)
     near = get_close_matches(word.lower(), known, n=1, cutoff=0.7)
     begun = [name for name in known if word and name.startswith(word.lower())]
@@ -162,7 +161,7 @@ def near_metric(word: str, jobs: Iterable[Job]) -> str:
 
 
 def near_fixed(word: str) -> str:
-    """The order that the word is like; "" where it is like none."""
+    """The fixed order that is like the word; "" if there is none."""
     return next(iter(get_close_matches(word.lower(), FIXED_ORDERS, n=1, cutoff=0.7)), "")
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Reason(str, Enum):
-    """Why a job is as it is. docs/failures.md has the same table."""
+    """The reason for a job's present state. docs/failures.md has the same table."""
 
     # The engine's own
     SUBMITTING = "submitting"
@@ -120,7 +120,7 @@ class Reason(str, Enum):
 
     @classmethod
     def read(cls, stored: str | None) -> Reason | None:
-        """The reason of that value. None for none, and for one of a later version."""
+        """The reason with that value. None for None, and for a value of a later version."""
         return BY_VALUE.get(stored or "")
 
 

@@ -1,4 +1,4 @@
-"""Replica: one rank of a job as its place shows it, in the form of TAO's documents."""
+"""Replica: one rank of a job as its backend shows it, in the form of TAO's documents."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Replica:
-    """One rank. `issue_reason` is "" where nothing keeps it from running."""
+    """One rank. `issue_reason` is "" if nothing keeps it from running."""
 
     rank: int
-    name: str  # as its place calls it; "" where it has not been created
+    name: str  # its name at the place; "" if it has not been created
     node: str  # "" where it has none
     phase: str  # the place's own word
     issue_reason: str = ""
@@ -22,13 +22,13 @@ class Replica:
 
     @property
     def source(self) -> str:
-        """Its name and its node, for a line before its log; "" where it has no name."""
+        """Its name and its node, for a line before its log; "" if it has no name."""
         if not self.name:
             return ""
         return ", ".join(part for part in (self.name, self.node) if part)
 
     def redacted(self, redact: Callable[[str], str]) -> Replica:
-        """The same, without the values that `redact` takes out."""
+        """Return the replica without the values that `redact` takes out."""
         return replace(self, issue_message=redact(self.issue_message))
 
     def to_json(self) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""Rule: one way in which evidence explains a failed or waiting job, and the conditions that rules
-are made of.
+"""Rule: one way in which evidence explains a failed or waiting job, and the conditions of rules.
 
 Here: what a rule is. Not here: the rules. The general ones are in engine/rules.py, a backend's own
 in its folder.
@@ -25,18 +24,18 @@ AFTER_MENDING = "that is mended"
 
 
 class RunnerWords(str):
-    """Words of the runner itself, from an event of its own. `runner_failed` returns them."""
+    """The runner's own words, from one of its events. `runner_failed` returns them."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When it applies, and what it then says.
+    """A condition, and the diagnosis if it holds.
 
-    `what` and `next` may use {seen}, the first line of what `when` recognized. `limit` names the
-    setting that was hit, and `what` may use {limit}, its value in brackets. `after` is what has to
-    happen before trying again can help. Without it, that depends on `fault`.
+    `what` and `next` may use {seen}, the first line of the text that `when` recognized. `limit`
+    names the setting that was hit, and `what` may use {limit}, its value in brackets. `after` says
+    what has to happen before a retry can help. Without it, that depends on `fault`.
 
-    `next_without` has the advice for a platform that does not use a field of the job, by field.
+    `next_without` has, by field, the advice for a platform that does not use that field of a job.
     It and `next` may also use {package}, what to install for the module that {seen} names,
     {own_module}, the path of that module here, {job}, the job's id, and the names in the evidence.
     """
@@ -52,14 +51,14 @@ class Rule:
     next_without: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def choose_advice(self, unused: Collection[str]) -> str:
-        """What to do next on a platform that does not use these fields of a job."""
+        """The advice for a platform that does not use these fields of a job."""
         for name, advice in self.next_without.items():
             if name in unused:
                 return advice
         return self.next
 
     def apply(self, evidence: Evidence) -> Diagnosis | None:
-        """The diagnosis, or None where the rule does not apply."""
+        """Return the diagnosis, or None if the rule does not apply."""
         seen = self.when(evidence)
         if seen is None:
             return None
@@ -80,7 +79,9 @@ class Rule:
 
     @property
     def needed_first(self) -> str:
-        """What has to happen before trying again can help; "" where that is not known."""
+        """The clause that says what has to happen before a retry can help; "" if that is not
+        known.
+        """
         if self.after:
             return self.after
         if self.fault is not ErrClass.INFRA:
@@ -89,7 +90,7 @@ class Rule:
 
 
 def filled(advice: str, headline: str, evidence: Evidence) -> str:
-    """The advice with {seen}, {package}, {own_module}, {job} and the backend's names filled in."""
+    """Fill {seen}, {package}, {own_module}, {job} and the backend's names into the advice."""
     values = {
         **evidence.names,
         "package": package_words(headline),
@@ -101,7 +102,7 @@ def filled(advice: str, headline: str, evidence: Evidence) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that is not empty, without the white space around the text."""
+    """The first line of the text, without the white space around the text; "" if it is blank."""
     lines = text.strip().splitlines()
     if not lines:
         return ""
@@ -109,7 +110,7 @@ def first_line(text: str) -> str:
 
 
 def limit_hit(evidence: Evidence, name: str) -> str:
-    """` (64m)`, or nothing where no limit was asked for or the platform sets none."""
+    """` (64m)`; "" if no limit was requested or the platform sets none."""
     if name in evidence.unused_fields:
         return ""
     value = evidence.limits.get(name, "")
@@ -118,13 +119,13 @@ def limit_hit(evidence: Evidence, name: str) -> str:
     return f" ({value})"
 
 
-EVENT_OF = {Reason.OUT_OF_MEMORY: "OOMKilled"}  # the event that tells the same as a reason
+EVENT_OF = {Reason.OUT_OF_MEMORY: "OOMKilled"}  # the event that means the same as a reason
 
 
 def with_recognized(evidence: Evidence, seen: str, recognized: NodeEvent) -> tuple[NodeEvent, ...]:
-    """The recognized event, then the backend's own events.
+    """Return the recognized event, then the backend's own events.
 
-    A backend's event that the rule recognized comes first instead, and once.
+    If the rule recognized one of the backend's events, that one comes first instead, and once.
     """
     own = event_seen(evidence, seen)
     if own is None:
@@ -133,7 +134,9 @@ def with_recognized(evidence: Evidence, seen: str, recognized: NodeEvent) -> tup
 
 
 def event_seen(evidence: Evidence, seen: str) -> NodeEvent | None:
-    """The event that a rule saw, or the one that tells the same as the reason that it saw."""
+    """The event that a rule recognized, or one that means the same as the recognized reason; None
+    if there is none.
+    """
     code = evidence.reason_code
     name = EVENT_OF.get(code) if code and seen == evidence.reason else None
     for event in evidence.events:
@@ -148,9 +151,9 @@ def event_text(event: NodeEvent) -> str:
 
 
 def log_says(*patterns: str) -> Condition:
-    """The last line of the log that matches one of the patterns.
+    """Recognize the last line of the log that matches one of the patterns.
 
-    Behind a traceback, the last such line is what ended the program.
+    After a traceback, the last such line is what ended the program.
     """
     compiled = lazy_compile("|".join(patterns))
 
@@ -166,10 +169,11 @@ def log_says(*patterns: str) -> Condition:
 def runner_failed(
     *codes: str, host: str = "", parts: Sequence[str] = ("what", "why", "next")
 ) -> Condition:
-    """The runner's newest "failed" event whose code starts with one of `codes`; any without them.
+    """Recognize the runner's newest "failed" event whose code starts with one of `codes`, or any
+    without them.
 
     `host` is a pattern that the event's host has to match. `parts` of the event are returned: a
-    rule that says itself what to do leaves the event's `next` out.
+    rule with its own advice leaves the event's `next` out.
     """
     prefixes = codes or ("",)
     compiled = lazy_compile(host)
@@ -187,7 +191,7 @@ def runner_failed(
 
 
 def exit_code(*codes: int) -> Condition:
-    """`exit code 137`, when the command ended with one of these."""
+    """Recognize one of these exit codes of the command: `exit code 137`."""
 
     def condition(evidence: Evidence) -> str | None:
         code = evidence.exit_code
@@ -199,7 +203,7 @@ def exit_code(*codes: int) -> Condition:
 
 
 def reason_is(*reasons: Reason) -> Condition:
-    """The sentence of the reason, when it is one of these."""
+    """Recognize one of these reasons, and return the reason's sentence."""
 
     def condition(evidence: Evidence) -> str | None:
         if evidence.reason_code not in reasons:
@@ -210,7 +214,7 @@ def reason_is(*reasons: Reason) -> Condition:
 
 
 def event_named(*names: str) -> Condition:
-    """The first event under one of these names, which are the backend's or ours, never a
+    """Recognize the first event with one of these names. They are the backend's or ours, never a
     sentence.
     """
 
@@ -224,9 +228,9 @@ def event_named(*names: str) -> Condition:
 
 
 def backend_says(*patterns: str) -> Condition:
-    """The first of the backend's own words that match one of the patterns, in any case.
+    """Recognize the first of the backend's own words that match one of the patterns, in any case.
 
-    Returns them with the backend's task before them; the patterns are not looked for in that.
+    Returns the words with the backend's task before them. The task is not searched.
     """
     compiled = lazy_compile("|".join(patterns), re.IGNORECASE)
 
@@ -242,14 +246,14 @@ def backend_says(*patterns: str) -> Condition:
 
 
 def with_task(task: str, words: str) -> str:
-    """`pulling IMAGE: no such host`; the words alone where no task is known."""
+    """`pulling IMAGE: no such host`; the words alone if no task is known."""
     if task:
         return f"{task}: {words}"
     return words
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """What the last condition recognized, when all of them recognize something."""
+    """Require that all conditions recognize something. Returns what the last one recognized."""
 
     def condition(evidence: Evidence) -> str | None:
         seen = None
@@ -263,7 +267,7 @@ def all_of(*conditions: Condition) -> Condition:
 
 
 def any_of(*conditions: Condition) -> Condition:
-    """What the first condition that recognizes something returns."""
+    """Return what the first condition recognizes that recognizes anything."""
 
     def condition(evidence: Evidence) -> str | None:
         for one in conditions:
@@ -276,7 +280,7 @@ def any_of(*conditions: Condition) -> Condition:
 
 
 def first_match(rules: Sequence[Rule], evidence: Evidence) -> Diagnosis | None:
-    """The diagnosis of the first rule that applies; None where none does."""
+    """Return the diagnosis of the first rule that applies; None if none does."""
     for rule in rules:
         diagnosis = rule.apply(evidence)
         if diagnosis is not None:

@@ -49,10 +49,10 @@ def is_secret_name(name: str) -> bool:
 def split_secrets(
     env_vars: Mapping[str, str | Secret | SecretRef], marked: Iterable[str] = ()
 ) -> tuple[dict[str, str | SecretRef], dict[str, str]]:
-    """(the environment with references in place of secrets, the secrets' values by name).
+    """Return (the environment with references in place of secrets, the secrets' values by name).
 
-    A variable that holds the value of a secret among others, such as an address with a password in
-    it, is one too.
+    A variable is secret, too, if its value contains a secret, such as an address with a password in
+    it.
     """
     names = set(marked)
     known = Redactor.of_values(
@@ -76,7 +76,7 @@ def _is_secret(name: str, value: str | Secret | SecretRef, marked: set[str]) -> 
 
 
 def _plain_value(value: str | Secret | SecretRef) -> str:
-    """What a variable holds here; a reference holds nothing."""
+    """The value of the variable; "" for a reference."""
     if isinstance(value, Secret):
         return value.value
     if not isinstance(value, str):
@@ -86,8 +86,8 @@ def _plain_value(value: str | Secret | SecretRef) -> str:
 
 @dataclass(frozen=True)
 class Redactor:
-    """Replaces known secret values in text. The longest first, so that one inside another leaves no
-    rest.
+    """Replaces known secret values in text. The longest come first, so that one inside another
+    leaves no rest.
     """
 
     values: tuple[str, ...] = ()
@@ -107,8 +107,8 @@ class Redactor:
 
 
 def shown_target(target: object) -> Any:
-    """A hook's target, or a setting, as it may be shown: addresses without logins and without the
-    values of queries.
+    """Return a hook's target, or a setting, in a form to show: addresses without logins and without
+    the values of queries.
     """
     if isinstance(target, Mapping):
         return {
@@ -141,7 +141,7 @@ def _name_only(field: str) -> str:
 
 
 def secrets_of(target: object) -> list[str]:
-    """What `shown_target` hides of an address: the login, the query and its values."""
+    """The parts of an address that `shown_target` hides: the login, the query and its values."""
     if not isinstance(target, str):
         return []
     login = _LOGIN.search(target)

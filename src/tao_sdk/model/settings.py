@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the caller's surroundings say. Made once per client; `environ` is a copy, later changes
-    do not count.
+    """The caller's environment and configuration. Made once per client; `environ` is a copy, so
+    later changes do not count.
     """
 
     environ: Mapping[str, str]
     explicit: Mapping[str, str] = field(default_factory=dict[str, str])
-    only_explicit: frozenset[str] = frozenset()  # names that are looked for nowhere else
+    only_explicit: frozenset[str] = frozenset()  # names that are read from `explicit` alone
 
     @classmethod
     def load(cls, explicit: Mapping[str, str] | None = None) -> Settings:
@@ -54,8 +54,8 @@ class Settings:
         return next((source[name] for source in sources if source.get(name)), None)
 
     def at_place(self, platform: str, settings: Mapping[str, str]) -> Settings:
-        """These settings for one place of a platform: what is true of one place only comes from
-        `settings` alone.
+        """These settings for one place of a platform. A setting that is true of one place only
+        comes from `settings` alone.
         """
         own = own_settings(platform)
         others = {name: value for name, value in self.explicit.items() if name not in own}
@@ -84,12 +84,12 @@ class Settings:
 
     @property
     def cache_dir(self) -> Path:
-        """$XDG_CACHE_HOME/tao, else ~/.cache/tao: what can be made again at any time."""
+        """$XDG_CACHE_HOME/tao, else ~/.cache/tao: for files that can be made again at any time."""
         return (self._absolute_folder("XDG_CACHE_HOME") or self.home / ".cache") / "tao"
 
     def _absolute_folder(self, name: str) -> Path | None:
-        """The folder that a variable names; a relative one is to be ignored, as the XDG
-        specification says.
+        """The folder that a variable names. A relative one is ignored, as the XDG specification
+        says.
         """
         named = Path(self.environ.get(name, ""))
         if not named.is_absolute():
@@ -98,8 +98,8 @@ class Settings:
 
     @cached_property
     def env_file(self) -> Mapping[str, str]:
-        """The known names in ~/.config/tao/.env. Refused when others can read it: it holds
-        credentials.
+        """The known names in ~/.config/tao/.env. Raises UsageError if others can read it, because
+        it holds credentials.
         """
         path = self.config_dir / ".env"
         with reading_config(path):
@@ -135,8 +135,8 @@ class Settings:
 
     @cached_property
     def profile(self) -> Mapping[str, str]:
-        """What config.yaml says under the profile that is chosen; a profile that was named has to
-        be there.
+        """The chosen profile of config.yaml. Raises UsageError if TAO_PROFILE names one that is not
+        there.
         """
         named, profiles = self.environ.get("TAO_PROFILE"), self._config.profiles
         if named and named not in profiles:
@@ -147,9 +147,7 @@ class Settings:
 
     @property
     def endpoints(self) -> Mapping[str, NamedEndpoint]:
-        """The places that config.yaml names. Whether their platforms exist is the registry's to
-        say.
-        """
+        """The endpoints that config.yaml names. The registry decides if their platforms exist."""
         return self._config.endpoints
 
     @property
@@ -167,7 +165,9 @@ class Settings:
 
 
 def own_home() -> Path:
-    """Where the system says that this user is at home, for whoever has no HOME."""
+    """The user's home folder, as the system knows it, for a process without HOME. Raises UsageError
+    if the user has none.
+    """
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
@@ -198,7 +198,7 @@ def reading_config(path: Path) -> Generator[None]:
 
 
 def parse_env_file(text: str, path: Path) -> dict[str, str]:
-    """`NAME=value` and `export NAME="value"` lines, as a shell reads them; comments and unknown
+    """Parse `NAME=value` and `export NAME="value"` lines, as a shell does. Comments and unknown
     names are left out.
     """
     values: dict[str, str] = {}

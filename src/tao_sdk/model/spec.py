@@ -139,8 +139,8 @@ class JobSpec:
     )
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as it is stored: secrets as references, what has its default left out, files by
-        name only.
+        """The spec as it is stored: secrets as references, default values left out, files by name
+        only.
         """
         default = JobSpec()
         given = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -155,8 +155,8 @@ class JobSpec:
 
 
 def read_spec(values: Mapping[str, Any], where: str = "") -> JobSpec:
-    """A JobSpec from plain values. Raises SpecError naming the field, the value, the reason and
-    what is allowed.
+    """Make a JobSpec from plain values. Raises SpecError naming the field, the value, the reason
+    and what is allowed.
     """
     spec = f.read_settings(JobSpec, values, where)
     check_spec(spec, where)
@@ -164,15 +164,15 @@ def read_spec(values: Mapping[str, Any], where: str = "") -> JobSpec:
 
 
 def checked(spec: JobSpec) -> JobSpec:
-    """The same spec, every field read as it is read from a job file: one made in Python may hold
+    """Return the spec with every field read as from a job file: a spec made in Python may hold
     anything.
     """
     return read_spec({field.name: getattr(spec, field.name) for field in fields(spec)})
 
 
 def stored_spec(data: Mapping[str, Any]) -> JobSpec:
-    """A JobSpec from `JobSpec.to_json`; its files' contents are not there, they are in the packed
-    command.
+    """Make a JobSpec from `JobSpec.to_json`. The contents of its files are not there; they are in
+    the packed command.
     """
     values = {
         name: value for name, value in data.items() if name not in ("files", "env_vars", "packed")
@@ -185,13 +185,13 @@ def stored_spec(data: Mapping[str, Any]) -> JobSpec:
 
 
 def check_spec(spec: JobSpec, where: str = "") -> None:
-    """What no kind of a single field can see. Raises the first mistake."""
+    """Raise the first mistake that no check of a single field can see."""
     for mistake in spec_mistakes(spec, where):
         raise mistake
 
 
 def spec_mistakes(spec: JobSpec, where: str = "") -> Iterator[f.FieldError]:
-    """Every mistake that no kind of a single field can see."""
+    """Yield every mistake that no check of a single field can see."""
     if not spec.command.strip():
         example = "Say what the job runs, e.g. command: python train.py"
         yield f.FieldError("command", f"{where}command is missing.", "", example)
@@ -226,7 +226,7 @@ def spec_mistakes(spec: JobSpec, where: str = "") -> Iterator[f.FieldError]:
 
 
 def environment_mistakes(env_vars: Mapping[str, EnvValue], where: str) -> Iterator[f.FieldError]:
-    """What no environment of a process can hold."""
+    """Yield an error for each variable that no process's environment can hold."""
     for name in env_vars:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             yield f.FieldError(
@@ -245,7 +245,7 @@ def environment_mistakes(env_vars: Mapping[str, EnvValue], where: str) -> Iterat
 
 
 def why_no_variable(name: str, value: str) -> str:
-    """Why no process can have this variable; "" when one can."""
+    """The reason why no process can have this variable; "" if one can."""
     if "\0" in value:
         return "contains a NUL byte"
     if not can_be_bytes(value):
@@ -257,10 +257,10 @@ def why_no_variable(name: str, value: str) -> str:
 
 
 def is_target(hook: Any) -> bool:
-    """Whether a hook is something that can be called: a callable, a text, or a command as the list
-    of its words.
+    """True if a hook can be called: it is a callable, a text, or a command as the list of its
+    words.
 
-    None is allowed too: the key is there and no hook is wanted.
+    None is allowed too: the key is there and no hook is set.
     """
     if isinstance(hook, (list, tuple)):
         words = cast("Sequence[Any]", hook)
@@ -269,9 +269,7 @@ def is_target(hook: Any) -> bool:
 
 
 def is_foreign_address(text: str) -> bool:
-    """Whether it is an address that no webhook has, be it only misspelt: no shell has such a
-    command.
-    """
+    """True for an address that no webhook has, perhaps misspelt: no shell has such a command."""
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
     return scheme is not None and scheme[1] not in ("http", "https")
 
@@ -281,7 +279,7 @@ def is_word(word: Any) -> bool:
 
 
 def can_be_bytes(value: str) -> bool:
-    """Whether it can be written as bytes, which is what an environment holds.
+    """True if the value can be written as bytes, which is what an environment holds.
 
     Text can. So can bytes that are not UTF-8 where Python read them with `surrogateescape`, as it
     does with its own environment and command line. Other lone surrogates cannot.
@@ -294,7 +292,7 @@ def can_be_bytes(value: str) -> bool:
 
 
 def is_unicode(value: str | Mapping[str, str]) -> bool:
-    """False for bytes that were no text when Python read them, from a command line for example."""
+    """False for bytes that were not text when Python read them, from a command line for example."""
     text = value if isinstance(value, str) else "".join([*value, *value.values()])
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
@@ -311,8 +309,8 @@ def is_job_id(text: str) -> bool:
 
 
 def dns_label(text: str) -> str:
-    """The part of an id that people read: lower-case letters, digits and inner hyphens; starts with
-    a letter.
+    """The readable part of an id: lower-case letters, digits and inner hyphens, starting with a
+    letter.
     """
     label = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     label = label if label[:1].isalpha() else f"job-{label}".strip("-")

@@ -1,4 +1,5 @@
-"""Spec hardware: how many GPUs and nodes a spec tells its program, against those of the job. Pure.
+"""Spec hardware: compare the GPUs and nodes that a spec tells its program with those of the job.
+Pure.
 
 Here: the keys that TAO's programs read, in a job that names its own command. Not here: a model's
 own keys, which follow the job (skills/model_job.py).
@@ -26,7 +27,7 @@ LEAVE_OUT = "The program would fail, or wait for what it does not get."
 
 @dataclass(frozen=True)
 class ToldHardware:
-    """What one section of a spec tells the program. 0: it says nothing."""
+    """The hardware that one section of a spec tells the program. 0: it says nothing."""
 
     key: str  # where it stands, such as train.num_gpus
     gpus: int
@@ -35,8 +36,8 @@ class ToldHardware:
 
 
 def hardware_findings(spec: JobSpec, nodes: int) -> Iterator[Finding]:
-    """Warnings where the spec contradicts the job, which runs on `nodes`. Nothing is said of a job
-    without GPUs, or with all of them.
+    """Warn if the spec contradicts the job, which runs on `nodes`. A job without GPUs, or with all
+    of them, gets no warning.
     """
     if spec.gpu_count < 1:
         return
@@ -62,8 +63,8 @@ def gpu_findings(told: ToldHardware, gpus: int) -> Iterator[Finding]:
 
 
 def told_hardware(spec: JobSpec) -> Iterator[ToldHardware]:
-    """What the sections that the command uses say. The keys may also stand outside of a section,
-    or be args.
+    """Yield the hardware in the sections that the command uses. The keys may also stand outside of
+    a section, or be args.
     """
     for prefix, section in sections_of(spec):
         gpus, ids, nodes = number(section.get(GPUS)), section.get(IDS), section.get(NODES)
@@ -74,7 +75,7 @@ def told_hardware(spec: JobSpec) -> Iterator[ToldHardware]:
 
 
 def sections_of(spec: JobSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(the start of its keys, the section)."""
+    """Yield (the start of the section's keys, the section)."""
     specs: Mapping[str, Any] = spec.specs or {}
     for top in (specs, spec.args or {}):
         yield "", top

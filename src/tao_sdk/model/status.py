@@ -1,7 +1,7 @@
-"""Statuses: what we say about a job, and the one rule by which it changes.
+"""Statuses: the states of a job, and the one rule by which they change.
 
-Here: Status, and `advance`, which turns what a backend said into what follows. Not here: how a
-backend's words become an Observation (backends/*/parse.py), and who writes the result down
+Here: Status, and `advance`, which turns a backend's observation into what follows. Not here: how a
+backend's words become an Observation (backends/*/parse.py), and the code that stores the result
 (engine/look.py).
 """
 
@@ -19,7 +19,7 @@ from tao_sdk.model.words import Why
 
 class Status(str, Enum):
     """A job's status. Complete, Error and Canceled are terminal: no look changes them, only a retry
-    that is asked for.
+    that a person asks for.
     """
 
     PENDING = "Pending"
@@ -39,7 +39,7 @@ class Status(str, Enum):
 
 TERMINAL = frozenset({Status.COMPLETE, Status.ERROR, Status.CANCELED})
 
-# The phases that say directly what the job's status is. ABSENT and UNREACHABLE say nothing by
+# Each phase that decides the job's status -> that status. ABSENT and UNREACHABLE say nothing by
 # themselves.
 STATUS_OF = {
     Phase.PENDING: Status.PENDING,
@@ -56,7 +56,7 @@ LOOKS_BEFORE_GONE = 2  # absent in two looks after having been seen: the backend
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a job stands: its status, the words beside it, and what is needed to judge the next
+    """The state of a job: its status, the words beside it, and the facts for judging the next
     look.
     """
 
@@ -69,15 +69,16 @@ class Standing:
     next_attempt_at: datetime | None = None  # when the attempt that follows a failed one is due
 
     def with_reason(self, why: Why) -> Standing:
-        """The same with another reason and its sentence."""
+        """Return the standing with another reason and its sentence."""
         return replace(self, reason_code=why.code, message=why.text)
 
 
 def advance(standing: Standing, seen: Observation, outcome: Outcome | None = None) -> Standing:
-    """What follows from one observation. Pure; the only place where a status changes.
+    """Return the standing that follows from one observation. Pure; the only place where a status
+    changes.
 
     `outcome` is the attempt's record that outlives the backend's own (its manifest or exit-code
-    file), asked for only when the backend looked and found nothing.
+    file). Only if the backend looked and found nothing does the caller ask for it.
     """
     if standing.status.terminal:
         return standing
@@ -112,7 +113,9 @@ def _after_absent(standing: Standing, seen: Observation, outcome: Outcome | None
 
 
 def _as_requested(standing: Standing, status: Status) -> Status:
-    """A failure that was asked for is none."""
+    """Return Canceled for a failure after a cancel request. Any other status is returned as
+    it is.
+    """
     if status is Status.ERROR and standing.cancel_asked:
         return Status.CANCELED
     return status

@@ -1,6 +1,6 @@
-"""Surroundings: what the reader of a skill bank asks of the settings.
+"""Surroundings: the part of the settings that the reader of a skill bank needs.
 
-`Settings` answers it. Where the package is not installed, the environment alone does.
+`Settings` has it. Where the package is not installed, the environment alone does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Surroundings(Protocol):
-    """What the caller's surroundings say."""
+    """The caller's environment and configuration."""
 
     def get(self, name: str) -> str | None:
         """The value of `name`, or None; an empty one counts as not set."""

@@ -1,4 +1,4 @@
-"""Turns: which of many come next, where only a few can be asked at a time."""
+"""Turns: choose who comes next, where only a few can be asked at a time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def costs_one(_: object) -> int:
-    """For questions that cost the same for every one."""
+    """Return 1: all keys cost the same."""
     return 1
 
 
 @dataclass
 class Turns(Generic[Key]):
-    """The round in which each one last had its turn."""
+    """The round in which each key last had its turn."""
 
     _last: dict[Key, int] = field(default_factory=dict[Key, int])
     _round: int = 0
@@ -24,8 +24,8 @@ class Turns(Generic[Key]):
     def take(
         self, keys: Iterable[Key], most: int, cost: Callable[[Key], int] = costs_one
     ) -> list[Key]:
-        """Those whose last turn is longest ago, as many as cost `most` together, and at least one.
-        Those that had none come first, in the order given.
+        """Return the keys whose last turn is longest ago: as many as cost `most` together, and at
+        least one. Keys that had no turn come first, in the order given.
         """
         self._round += 1
         chosen: list[Key] = []

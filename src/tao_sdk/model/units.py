@@ -15,7 +15,8 @@ _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def parse_duration(text: str) -> timedelta:
-    """`90s`, `4h`, `1h30m`, `2d`, `04:00:00`, `1-12:00:00` and `1-12:00` (SLURM's days-hours).
+    """Parse `90s`, `4h`, `1h30m`, `2d`, `04:00:00`, `1-12:00:00` and `1-12:00` (SLURM's
+    days-hours).
 
     Raises ValueError, also for `30:00`, which can be minutes or hours.
     """
@@ -31,7 +32,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """The shortest of `parse_duration`'s forms that says the same."""
+    """Return the shortest form that `parse_duration` reads as the same duration."""
     seconds = duration.total_seconds()
     for unit in ("d", "h", "m"):
         if seconds and seconds % _UNIT_SECONDS[unit] == 0:
@@ -40,8 +41,8 @@ def format_duration(duration: timedelta) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `512m`, `8g`, `8GiB`, `1.5T`, `1024`; units are powers of 1024, as docker has them.
-    Raises ValueError.
+    """Parse `512m`, `8g`, `8GiB`, `1.5T` or `1024` into bytes. Units are powers of 1024, as docker
+    has them. Raises ValueError.
     """
     match = _SIZE.fullmatch(text.strip())
     if not match:

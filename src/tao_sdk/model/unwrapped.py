@@ -1,5 +1,5 @@
-"""The plain value inside what people and libraries pass: an Enum, a path, a number or an array of
-numpy.
+"""The plain value inside a type that people and libraries pass: an Enum, a path, a number or an
+array of numpy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Words: the one place where a Reason becomes a sentence for people. Nothing decides by what stands
-here.
+"""Words: the one place where a Reason becomes a sentence for people. No decision depends on these
+sentences.
 
-A sentence may use the facts that its maker gives by name. Messages are these sentences; where a
-backend has words of its own for a reason, they are shown unchanged.
+A sentence may use facts by their names. Messages are these sentences; if a backend has its own
+words for a reason, they are shown unchanged.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.NODE_REFUSED: "node {node} did not take its pod: {what}",
 }
 
-# What is said of the same reason in another place, under the name of the place.
+# Other sentences for a reason, by the name of the place that uses them.
 IN_PLACE: Mapping[tuple[Reason, str], str] = {
     (Reason.SUPERVISOR_LOST, "unstarted"): "its supervisor was killed before the job started",
     (Reason.MACHINE_RESTARTED, "unstarted"): "the machine was restarted before the job started",
@@ -111,7 +111,7 @@ IN_PLACE: Mapping[tuple[Reason, str], str] = {
 
 
 def sentence(reason: Reason, place: str = "", **facts: object) -> str:
-    """What people read of a reason: its own sentence, or the one that it has in that place."""
+    """The sentence for a reason: its own, or the one for that place."""
     return IN_PLACE.get((reason, place), SENTENCES[reason]).format(**facts)
 
 
