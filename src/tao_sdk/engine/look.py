@@ -455,8 +455,8 @@ def _with_standing(job: Job, standing: Standing) -> Job:
 
 
 def _attempt_started(job: Job, seen: Observation) -> str:
-    """When a further attempt began, as ISO 8601; "" if unknown, and for the first attempt, which
-    has its start in `started`.
+    """The time when a further attempt began, as ISO 8601; "" if unknown. "" also for the first
+    attempt, whose start is in `started`.
     """
     if job.attempt == 1:
         return ""
@@ -464,7 +464,7 @@ def _attempt_started(job: Job, seen: Observation) -> str:
 
 
 def _earliest_start(known: datetime | None, seen: Observation) -> datetime | None:
-    """When the attempt began: the backend's time, which may come late, else the time of the first
+    """The time when the attempt began: the backend's, which may come late, else that of the first
     look that saw it.
     """
     known_starts = [moment for moment in (known, seen.started_at) if moment is not None]

@@ -108,7 +108,7 @@ def _in_turn(engine: Engine, jobs: Sequence[Job], most: int) -> Sequence[Job]:
 
 
 def as_of(job: Job) -> float:
-    """When the job's log was last read to its end, in unix seconds. 0 if never."""
+    """The unix time when the job's log was last read to its end; 0 if never."""
     return job.reading.as_of.timestamp() if job.reading.as_of else 0.0
 
 
