@@ -96,7 +96,7 @@ def is_results_folder(engine: Engine, name: str, platform: str) -> bool:
 
 def job_store_settings(engine: Engine, job: Job) -> dict[str, str]:
     """The AWS_* variables of the job's own environment. Secret values are included only while they
-    are kept for a further attempt.
+    are stored for a further attempt.
     """
     secrets = engine.store.keyring.load(job.id)
     env_vars: Mapping[str, object] = job.spec.get("env_vars") or {}

@@ -2,8 +2,8 @@
 happens.
 
 A backend reports the attempts that may have changed. A job that is not running, or is in doubt, is
-always worth a look. No news are quite sure, so now and then all jobs get a look: the more jobs
-there are, the less often.
+always worth a look. News may get lost, so now and then all jobs get a look: the more jobs there
+are, the less often.
 """
 
 from __future__ import annotations

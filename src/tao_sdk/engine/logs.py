@@ -80,7 +80,7 @@ def known_sources(engine: Engine, job_id: str) -> dict[int, str] | None:
         if not isinstance(engine.backend_of(job), TellsReplicas):
             return None
         told = replicas_there(engine, job) if job.attempt == 1 else ()
-    except TaoError:  # the log may be kept all the same
+    except TaoError:  # there may be a copy of the log all the same
         return {}
     return {replica.rank: replica.source for replica in told if replica.source}
 

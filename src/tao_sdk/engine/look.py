@@ -36,7 +36,7 @@ from tao_sdk.model.status import LOOKS_BEFORE_GONE, Standing, Status, advance
 from tao_sdk.store import NewEvent
 
 END_SECONDS = 1.0  # for reading the rest of the log of a job that has just ended
-MOST_KEPT = 64 * MiB  # of each rank's log, kept at the end of a job
+MOST_KEPT = 64 * MiB  # of each rank's log, copied at the end of a job
 SEEN_AGAIN = timedelta(seconds=30)  # how often a look without news is written to the store
 
 Groups = dict[Endpoint, list[tuple[Job, AttemptRow]]]
@@ -406,7 +406,7 @@ def _why(engine: Engine, backend: AnyBackend, job: Job, standing: Standing) -> D
 def _write(
     engine: Engine, job: Job, seen: Observation, standing: Standing, why: Diagnosis | None = None
 ) -> Job:
-    """Store the new standing. If another process was first, its standing is kept and returned."""
+    """Store the new standing. If another process was first, its standing stays and is returned."""
     after = _after(job, seen, standing)
     if standing == job.standing and not _worth_writing(job, seen):
         return after

@@ -1,4 +1,4 @@
-"""Notes: what is worth knowing of a job beside its status and its diagnosis.
+"""Notes: facts about a job that its status and its diagnosis do not show.
 
 For example: a canceled program was killed in the middle of a save; a pipe hid a failure, or holds
 back a program's output; a job is Complete and its loss is NaN.

@@ -1,8 +1,8 @@
-"""Places: the backends of one store's jobs. Each is opened when it is first needed, and kept.
+"""Places: the backends of one store's jobs, each opened when it is first needed, and then reused.
 
-A platform (as the settings say), an endpoint of config.yaml, or a job that lives on it names a
-place. The settings for a job's place are those of its endpoint in config.yaml, else the user's
-settings, else those that the store remembers.
+A place is named by a platform (as the settings say), by an endpoint of config.yaml, or by a job
+that lives on it. The settings for a job's place are those of its endpoint in config.yaml, else the
+user's settings, else those that the store remembers.
 """
 
 from __future__ import annotations

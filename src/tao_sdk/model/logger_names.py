@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-WAITS = "tao_sdk.waits"  # what is waited for at another machine, at level INFO
+WAITS = "tao_sdk.waits"  # waits for another machine, at level INFO

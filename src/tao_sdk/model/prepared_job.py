@@ -35,7 +35,7 @@ class DataInput:
     patterns: tuple[str, ...] = ()  # the files of a folder to fetch
     selective: NamedFiles | None = None  # only the files that another input names are fetched
     target: str = ""  # the path under which the job wants it; "" where any path will do
-    is_archive: bool = False  # it is unpacked, going by its name and what is declared
+    is_archive: bool = False  # it is unpacked, by its name and its declaration
 
     @property
     def is_path(self) -> bool:

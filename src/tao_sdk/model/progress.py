@@ -1,7 +1,7 @@
 """Progress: how far a training job is.
 
-Here: Progress and what follows from it. Not here: how it is read from what a job writes
-(model/progress_reader.py), when an epoch comes (model/pace.py), what the name of a metric tells
+Here: Progress and what follows from it. Not here: how it is read from a job's output
+(model/progress_reader.py), the times of epochs (model/pace.py), the meaning of a metric's name
 (model/metric_names.py).
 """
 

@@ -42,7 +42,7 @@ from tao_sdk.model.progress_table import Table, pair_shape, read_header, row_sha
 
 MOST_EPOCHS = 9_999_999  # a larger number is a time stamp
 MOST_STEPS = 999_999_999_999
-MOST_SHAPES = 4096  # kept at once
+MOST_SHAPES = 4096  # in memory at once
 LONGEST_NAME = 200  # characters of a metric's name
 LOOK_BACK = 160  # characters before a number that show its meaning
 LONGEST_SHAPE = 1024  # bytes of a line; the shape of a longer one is not stored
@@ -166,7 +166,7 @@ class Record:
 
 
 class LineReader:
-    """Reads lines. Of lines that differ only in their digits, only the first is searched."""
+    """Reads lines. If lines differ only in their digits, only the first is searched."""
 
     def __init__(self) -> None:
         self._shapes: dict[bytes, Shape | Record | None] = {}
@@ -263,7 +263,9 @@ def may_say_something(text: bytes) -> bool:
 
 
 def start_that_counts(line: bytes) -> bytes:
-    """The part of an unfinished line to keep until its end comes. Of text, no more is ever read."""
+    """The part of an unfinished line to keep until its end comes: all of a record, else as much as
+    is ever read of a line.
+    """
     if _JSON_START.match(text_of(line[:LONGEST_SHAPE])):
         return line
     return line[: 4 * TEXT_LIMIT]

@@ -21,7 +21,7 @@ from tao_sdk.model.progress_lines import LineReader, start_that_counts
 
 NOTHING: Mapping[str, float] = {}
 Report = TypeVar("Report")
-# epochs kept for the curve; beyond it neighbours are merged, so that it still spans the whole run
+# epochs in the curve; beyond it neighbours are merged, so that it still spans the whole run
 HISTORY = 512
 LINE_LIMIT = 64 * 1024  # bytes of one line; the rest of a longer one is dropped
 METRICS = 64  # names in one epoch; a status.json can hold one for each of a thousand classes
