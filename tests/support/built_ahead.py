@@ -7,11 +7,13 @@ What cannot be had here is said by each test that wants it.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +31,7 @@ PACKAGES = {
 SERVERS = {name: partial(go_programs.built, name) for name in go_programs.PACKAGES}
 CLIENTS = {"clients": clients_here.installed}
 DEBIAN = {"Debian": dockerd_here.debian_root}
+RUNTIME = Path(__file__).parents[2] / "container-runtime"
 SLURM = {"images for SLURM": cluster_images.make_all}
 KUBERNETES = {
     "Kubernetes": programs.programs,
@@ -38,6 +41,16 @@ KUBERNETES = {
         for name in (kube_files.PAUSE, kube_files.BUSYBOX, kube_files.PYTHON)
     },
 }
+
+
+def make_runtime_ready() -> None:
+    """The programs that the runtime is compared with, and its own environment. Its lane says what
+    could not be had.
+    """
+    if (RUNTIME / "Makefile").is_file():
+        subprocess.run(["make", "--no-print-directory", "-C", RUNTIME, "ready"], check=False)
+
+
 # by lane, in the order in which they are begun
 PARTS: dict[str, dict[str, Callable[[], object]]] = {
     "kubernetes": {**KUBERNETES, **SERVERS},
@@ -45,7 +58,7 @@ PARTS: dict[str, dict[str, Callable[[], object]]] = {
     "slurm": {**SLURM, **SERVERS},
     "contract": {**SLURM, **SERVERS},
     "others": {**SERVERS, **CLIENTS},
-    "runtime": {},
+    "runtime": {"the runtime": make_runtime_ready},
 }
 
 
