@@ -1,10 +1,10 @@
-"""ActionWorkflow: the folder in which one run of an action is kept, so that another process can
-take it up again.
+"""ActionWorkflow: the folder that keeps one run of an action, so that another process can take it
+up again.
 
-`<root>/<run>/<timestamp>/` holds metadata.json (the request), status.json (the last that was seen),
-status_events.jsonl (every change), active_jobs.json (what has not ended), latest_logs.txt and
-failure_analysis.json. Each file is replaced as a whole. Not here: the jobs themselves, which the
-SDK's store keeps.
+`<root>/<run>/<timestamp>/` holds metadata.json (the request), status.json (the last status),
+status_events.jsonl (every change), active_jobs.json (the jobs that have not ended), latest_logs.txt
+and failure_analysis.json. Each file is replaced as a whole. Not here: the jobs themselves, which
+the SDK's store keeps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TERMINAL_STATUSES = frozenset(
 
 
 class StatusSeen(Protocol):
-    """What get_job_status answers."""
+    """The answer of get_job_status."""
 
     @property
     def status(self) -> str: ...
@@ -56,7 +56,7 @@ class SDK(Protocol[Seen_co]):
 
 
 class ActionWorkflow:
-    """One run's folder. Made again with the same names, it goes on with what is there."""
+    """One run's folder. An object made again with the same names goes on with the files there."""
 
     def __init__(
         self, root_dir: str | Path = "runs", run_name: str = "run", timestamp: str | None = None
@@ -90,12 +90,12 @@ class ActionWorkflow:
         return self._read("active_jobs.json", [])
 
     def write_metadata(self, **metadata: Any) -> None:
-        """Keep what was asked for. Later calls add to it."""
+        """Keep the request. Later calls add to it."""
         with self._alone():
             self._write("metadata.json", {**self._read("metadata.json", {}), **metadata})
 
     def write_submission(self, job: Any, specs: Any = None, script_runner: Any = None) -> None:
-        """Keep a submitted job, its specs, and what build_entrypoint gave for it."""
+        """Keep a submitted job, its specs, and the result of build_entrypoint for it."""
         record = _job_record(job)
         with self._alone():
             others = [one for one in self.active_jobs if one.get("job_id") != record["job_id"]]
@@ -106,9 +106,9 @@ class ActionWorkflow:
             self._note(record["job_id"], str(record.get("status") or Status.PENDING), "submitted")
 
     def sync_from_sdk(self, sdk: SDK[Seen], job_id: str, tail: int = 200) -> Seen:
-        """Ask how the job is, keep the answer and the last `tail` lines of its log, and return it.
+        """Ask for the job's status, keep it and the last `tail` lines of its log, and return it.
 
-        What the SDK raises is raised; then the job stays active and the next call looks again.
+        The SDK's errors are raised. Then the job stays active and the next call looks again.
         """
         seen = sdk.get_job_status(job_id)
         status = _plain_status(seen.status)
@@ -128,7 +128,7 @@ class ActionWorkflow:
         logs: str = "",
         failure_analysis: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep what was seen of the job submitted last. One that has ended is active no more."""
+        """Keep the status of the job submitted last. A job that has ended is no longer active."""
         status = _plain_status(status)
         with self._alone():
             job_id = str(self._read("status.json", {}).get("job", {}).get("job_id", ""))
@@ -182,7 +182,7 @@ class ActionWorkflow:
         )
 
     def _replace(self, name: str, text: str) -> None:
-        """A reader sees the old file or the new one, never a part of either."""
+        """Replace a file. A reader sees the old file or the new one, never a part of either."""
         descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -193,7 +193,9 @@ class ActionWorkflow:
 
     @contextmanager
     def _alone(self) -> Generator[None]:
-        """Two processes that keep jobs in the same folder do so one after the other."""
+        """Hold the folder's lock: two processes that keep jobs in one folder do so one after the
+        other.
+        """
         descriptor = os.open(self._folder, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -203,11 +205,11 @@ class ActionWorkflow:
 
 
 def _log_of(sdk: SDK[Any], job_id: str, tail: int, is_over: bool) -> str | None:
-    """The end of a job's log; None where its backend keeps none, which is no reason to follow it
-    for ever.
+    """The end of a job's log. None if its backend keeps none; that is no reason to follow it for
+    ever.
 
-    None too while the backend of a live job is away; that of one that is over is asked again by the
-    next call.
+    None too while the backend of a live job is away. For a job that is over, the error is raised,
+    and the next call asks again.
     """
     try:
         return sdk.get_job_logs(job_id, tail=tail)
@@ -224,7 +226,7 @@ def _plain_status(status: Any) -> str:
 
 
 def _job_record(job: Any) -> dict[str, Any]:
-    """A job of any SDK as a mapping that has its id under `job_id`."""
+    """A job of any SDK as a mapping, with its id under `job_id`."""
     record = {"id": job} if isinstance(job, str) else _fields_of(job)
     return {**record, "job_id": str(record.get("job_id") or record["id"])}
 
@@ -239,7 +241,7 @@ def _fields_of(job: Any) -> Mapping[str, Any]:
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """`value` as JSON has it; a secret environment variable's value is left out."""
+    """`value` in JSON's types. The value of a secret environment variable is left out."""
     if isinstance(value, (Secret, SecretRef)) or (name.isupper() and is_secret_name(name)):
         return "***"
     if isinstance(value, Enum):

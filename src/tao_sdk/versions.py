@@ -21,7 +21,7 @@ USUAL_BANK = "tao-skills-external"  # below the home
 PACKAGED = Path(__file__).parent / "skill_bank" / "versions.yaml"
 
 _WORD = re.compile(r"[^._-]+")
-_LIKE = 0.6  # how like a word of a key another has to be to be taken for it mistyped
+_LIKE = 0.6  # the similarity from which a word of a key counts as a mistyped one
 _KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+")
 
 if TYPE_CHECKING:
@@ -63,22 +63,22 @@ def resolve_container_image(value: str, manifest: Manifest | None = None) -> str
 
 
 def resolve_image(key: str, manifest: Manifest | None = None, file: str | Path = "") -> str:
-    """The image that `tao_toolkit.pyt` or `images.tao_toolkit.pyt` stands for. `file` is where the
-    manifest was read, for errors. Raises KeyNotFoundError, ManifestError.
+    """The image that `tao_toolkit.pyt` or `images.tao_toolkit.pyt` stands for. `file` is the
+    manifest's file, for errors. Raises KeyNotFoundError, ManifestError.
     """
     return _resolve("images", key, manifest, file)
 
 
 def resolve_wheel(key: str, manifest: Manifest | None = None, file: str | Path = "") -> str:
-    """The requirement that `tao_sdk_docker` or `wheels.tao_sdk_docker` stands for, as pip takes it.
+    """The requirement that `tao_sdk_docker` or `wheels.tao_sdk_docker` stands for, in pip's form.
     Raises as resolve_image.
     """
     return _resolve("wheels", key, manifest, file)
 
 
 def check_text(value: object, noun: str, wanted: str) -> None:
-    """Raise KeyNotFoundError for what names nothing: None is what a lookup before this one gives
-    that found nothing.
+    """Raise KeyNotFoundError for a key that is empty or no text. An earlier lookup without a result
+    gives None.
     """
     if not isinstance(value, str):
         what = "None" if value is None else f"a {type(value).__name__}"
@@ -88,8 +88,8 @@ def check_text(value: object, noun: str, wanted: str) -> None:
 
 
 def image_keys(manifest: Manifest) -> dict[str, str]:
-    """Every image key of a manifest and the image that it stands for. Raises ManifestError where
-    one stands for none.
+    """Every image key of a manifest and the image that it stands for. Raises ManifestError if a key
+    stands for none.
     """
     return {key: resolve_image(key, manifest) for key in sorted(_keys(manifest.get("images"), ()))}
 
@@ -104,7 +104,7 @@ def images_of(key: str, manifest: Manifest) -> dict[str, str]:
 
 
 def load_manifest(path: str | Path | None = None, settings: Surroundings | None = None) -> Manifest:
-    """The manifest at `path`, or the first that is found. Raises ManifestNotFoundError,
+    """The manifest at `path`, or the first one of the usual places. Raises ManifestNotFoundError,
     ManifestError.
     """
     found = manifest_path(path, settings)
@@ -126,8 +126,8 @@ def load_manifest(path: str | Path | None = None, settings: Surroundings | None 
 
 
 def manifest_path(path: str | Path | None = None, settings: Surroundings | None = None) -> Path:
-    """Where the manifest is. One that is named and is not there is an error, not a reason to take
-    another.
+    """The path of the manifest. Raises ManifestNotFoundError if one is named and is not there; no
+    other is taken in its place.
     """
     settings = settings or surroundings_here()
     if named := path or settings.get("TAO_VERSIONS_FILE"):
@@ -189,12 +189,12 @@ def _no_key(tree: str, key: str, manifest: Manifest, file: str | Path) -> KeyNot
 
 
 def near_key(name: str, known: Iterable[str]) -> str:
-    """The known key that was meant by a mistyped one; "" where none is near."""
+    """The known key that a mistyped one means; "" if none is near."""
     return next((key for key in known if _is_nearly(name, key)), "")
 
 
 def _is_nearly(name: str, known: str) -> bool:
-    """True if each word of a key is nearly that of the other: two images of one group, such as
+    """True if each word of a key is nearly that of the other. Two images of one group, such as
     `tao_toolkit.pyt` and `tao_toolkit.deploy`, are not one another mistyped.
     """
     words, others = _WORD.findall(name.lower()), _WORD.findall(known.lower())

@@ -1,4 +1,4 @@
-"""Click words: what click says to flags and words that it cannot read, said as this program does.
+"""Click words: click's messages about flags and words that it cannot read, in this program's style.
 
 Not here: what to type instead (usage_advice.py).
 """
@@ -12,7 +12,7 @@ import click
 
 from tao_sdk.model.lazy_pattern import lazy_compile
 
-LIKE = 0.7  # how like a flag another has to be to be taken for it mistyped
+LIKE = 0.7  # the similarity from which a flag counts as a mistyped one
 TYPED = lazy_compile(
     r"(?s)('(?P<quoted>.*)'|(?P<bare>.*)) is not (a valid|in the range|one of)"
 )  # the value in click's sentence
@@ -20,7 +20,7 @@ EXTRA_WORD = lazy_compile(r"unexpected extra arguments? \((?P<first>\S+?)[ )]")
 
 
 def told_error(error: click.UsageError) -> str:
-    """The error in one sentence; click's own where that is as good."""
+    """The error in one sentence; click's own sentence if that is as good."""
     said = str(error.message)
     if isinstance(error, click.MissingParameter):
         return missing_words(error.param)
@@ -54,8 +54,8 @@ def wrong_value_words(said: str, param: click.Parameter) -> str:
 
 
 def unknown_flag_words(error: click.NoSuchOption) -> str:
-    """With the flags that are much like it. Those that click guesses may have a letter in common
-    (`--args` for `--lr`).
+    """The message for an unknown flag, with the flags that are much like it. The flags that click
+    guesses may have only a letter in common (`--args` for `--lr`).
     """
     known = list(error.possibilities or ())
     near = get_close_matches(error.option_name, known, cutoff=LIKE)
@@ -64,8 +64,8 @@ def unknown_flag_words(error: click.NoSuchOption) -> str:
 
 
 def lone_flag_words(said: str, flag: str) -> str:
-    """Of a flag without the value that it takes, or with one although it takes none; "" of any
-    other.
+    """The message for a flag without the value that it takes, or with a value although it takes
+    none; "" for any other error.
     """
     if "not take a value" in said:
         return f"{flag} takes no value."
@@ -75,7 +75,7 @@ def lone_flag_words(said: str, flag: str) -> str:
 
 
 def shown_name(param: click.Parameter) -> str:
-    """`--limit`; of a word without a flag its name: `URI`, `shell`."""
+    """`--limit`; for a word without a flag its name: `URI`, `shell`."""
     if isinstance(param, click.Option):
         return param.opts[0]
     name = str(param.name)
@@ -83,8 +83,8 @@ def shown_name(param: click.Parameter) -> str:
 
 
 def allowed_values(kind: object) -> str:
-    """Of a click type: `stdout or stderr`, `a whole number of 0 or more`; "" where that is not
-    known.
+    """The values that a click type allows: `stdout or stderr`, `a whole number of 0 or more`; "" if
+    they are not known.
     """
     choices: Sequence[object] = getattr(kind, "choices", ())
     if choices:

@@ -1,5 +1,5 @@
-"""How a verb is declared: every one has --json and --state-file, and is given its output and, if it
-asks for one, a client.
+"""The declaration of verbs: each has --json and --state-file, and gets its output and, if it asks
+for one, a client.
 
 @command("cancel")
 @jobs_argument
@@ -41,7 +41,7 @@ BEGINNING = frozenset(
 def command(
     name: str, cls: type[click.Command] = click.Command, watches: bool = False
 ) -> Callable[[Verb], click.Command]:
-    """Make a verb of a function. What it returns is the exit code, None for 0.
+    """Make a function a verb. Its return value is the exit code; None counts as 0.
 
     With `watches`, its client carries the live jobs on for as long as the verb runs, unless it is
     told to detach.
@@ -90,7 +90,9 @@ def command(
 
 @contextmanager
 def closing_whole(client: Client) -> Generator[None]:
-    """Close the client behind the verb. Ctrl-C cuts that short, and the verb's own end stands."""
+    """Close the client after the verb. Ctrl-C cuts the closing short, and the verb's own end
+    stands.
+    """
     try:
         yield
     finally:
@@ -99,7 +101,9 @@ def closing_whole(client: Client) -> Generator[None]:
 
 
 def open_client(state_file: str | None, watch: bool = False, begins: bool = True) -> Client:
-    """Unless the verb `begins` a job store, one that is named has to be there. Raises NoStore."""
+    """Open the client. Raises NoStore for a named job store that is not there, unless the verb
+    `begins` one.
+    """
     from tao_sdk.client import opening
 
     named = state_file or before_the_verb("state_file")
@@ -107,7 +111,7 @@ def open_client(state_file: str | None, watch: bool = False, begins: bool = True
 
 
 def before_the_verb(flag: str) -> Any:
-    """What a flag of every verb was given before it; None where it was not."""
+    """The value of a flag of every verb that was given before the verb; None if it was not."""
     context = click.get_current_context(silent=True)
     if context is None:
         return None
@@ -157,7 +161,7 @@ class StatusName(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
         raise UsageError(f"invalid status: {value!r}", "", self.advice(name))
 
     def advice(self, word: str) -> str:
-        """Which status was meant by the word; else all that there are."""
+        """Name the status that was meant by the word; else list all of them."""
         from tao_sdk.client.status_words import meant_status
 
         meant = meant_status(word)
@@ -167,8 +171,8 @@ class StatusName(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
 
 
 class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
-    """`30s`, `5m`, `4h`; a bare number is seconds, unless `unit` says that it could be taken for
-    days.
+    """`30s`, `5m`, `4h`. A bare number is seconds; with `unit` it is refused, as it could be taken
+    for days.
     """
 
     name = "duration"
@@ -226,12 +230,14 @@ jobs_argument = click.argument("jobs", nargs=-1, type=JobId(), metavar="[JOB...]
 
 
 def labels_option(text: str) -> Callable[[Verb], Verb]:
-    """--label of a verb that takes many jobs; given several times, a job has all of them."""
+    """The option --label of a verb that takes many jobs. Given several times, a job must have all
+    of them.
+    """
     return click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help=text)
 
 
 def refuse_two_choices(verb: str, choices: Sequence[str], *given: object) -> None:
-    """Raises UsageError unless the jobs are chosen in exactly one way."""
+    """Raise UsageError unless the jobs are chosen in exactly one way."""
     if sum(map(bool, given)) == 1:
         return
     ways = " or ".join(f"tao {verb} {choice}" for choice in choices)
@@ -242,8 +248,8 @@ optional_job_argument = click.argument("job", required=False, type=JobId())
 
 
 def job_or_newest(client: Client, out: Output, job: str | None) -> str:
-    """What a verb that only looks takes where no job is named: the newest of all,
-    and it says so.
+    """The job for a verb that only looks. If none is named, it is the newest of all, and a note
+    says so.
     """
     if job is not None:
         return newest(client, out, job)
@@ -256,8 +262,8 @@ def job_or_newest(client: Client, out: Output, job: str | None) -> str:
 
 
 def newest(client: Client, out: Output, job: str) -> str:
-    """What a verb that only looks takes a name for that several jobs have: the newest of them, and
-    it says so.
+    """The job for a verb that only looks. If several jobs have the name, it is the newest of them,
+    and a note says so.
     """
     named = ids_named(client, job)
     if len(named) < 2:
@@ -268,9 +274,7 @@ def newest(client: Client, out: Output, job: str) -> str:
 
 
 def all_named(client: Client, out: Output, job: str) -> list[str]:
-    """What a verb takes a name for that compares jobs: all jobs of that name, and it says how
-    many.
-    """
+    """The jobs for a verb that compares jobs: all jobs of that name. A note says how many."""
     named = ids_named(client, job)
     if len(named) < 2:
         return [job]
@@ -279,7 +283,7 @@ def all_named(client: Client, out: Output, job: str) -> list[str]:
 
 
 def one_or_list(values: list[Any], asked: int) -> Any:
-    """What --json prints: the object when one was asked for, else the list."""
+    """The value that --json prints: the object when one was asked for, else the list."""
     if asked == 1 and len(values) == 1:
         return values[0]
     return values

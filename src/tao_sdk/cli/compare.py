@@ -97,9 +97,9 @@ def compare(
 def table(
     comparison: Comparison, width: int | None, sort: str | None = None
 ) -> list[tuple[str, ...]]:
-    """A head and a row a job. The values stand before the settings, of which there may be many.
+    """A head, and a row for each job. The values stand before the settings, as these may be many.
 
-    Jobs that are sorted by another metric than the compared one have a column for it.
+    If the jobs are sorted by another metric than the compared one, it has a column of its own.
     """
     metric = comparison.metric
     values = [f"BEST {metric}", f"LAST {metric}"] if metric else []
@@ -112,7 +112,7 @@ def table(
 
 
 def shown_settings(comparison: Comparison) -> tuple[str, ...]:
-    """The settings that have a column: unrelated jobs differ in hundreds."""
+    """The settings that have a column. They are limited: unrelated jobs differ in hundreds."""
     return comparison.differ[:MOST_SETTINGS]
 
 
@@ -122,7 +122,7 @@ def setting_head(name: str) -> str:
 
 
 def settings_note(comparison: Comparison) -> str:
-    """That the jobs have the same settings, or that there are more than the table shows."""
+    """Say that the jobs have the same settings, or that there are more than the table shows."""
     if not comparison.differ:
         return "Their settings do not differ."
     hidden = len(comparison.differ) - MOST_SETTINGS
@@ -134,8 +134,8 @@ def settings_note(comparison: Comparison) -> str:
 
 
 def sort_metric(comparison: Comparison, sort: str | None) -> str | None:
-    """The metric that jobs are sorted by; None where its column is there already, for a setting,
-    and for `name` and such.
+    """The metric that jobs are sorted by. None if its column is there already, for a setting, and
+    for `name` and such.
     """
     if sort is None or sort in (*FIXED_ORDERS, comparison.metric):
         return None

@@ -1,4 +1,4 @@
-"""Detached: how a verb ends that Ctrl-C interrupts. Not here: how that is told (failure.py)."""
+"""Detached: the end of a verb that Ctrl-C interrupts. Not here: its message (failure.py)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from tao_sdk.model.errors import TaoError
 
 
 class Detached(TaoError):
-    """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them, where
-    there are any.
+    """Ctrl-C: the command stops looking, the jobs go on. `back` is the command that comes back to
+    them, if there are any.
     """
 
     code = "detached"

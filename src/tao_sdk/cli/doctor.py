@@ -154,14 +154,14 @@ def doctor(
     out.lines(finding_lines(findings, out))
     if not platform:
         out.lines(ready_lines(ready))
-    needed = platform or DEFAULT_PLATFORM  # what nobody asked for may be missing
+    needed = platform or DEFAULT_PLATFORM  # platforms that nobody asked for may be missing
     if needed in ready:
         return exit_codes.DONE
     return exit_codes.WRONG
 
 
 def examine_host(client: Client, out: Output, platform: str | None, flags: Sequence[str]) -> int:
-    """Show what is missing on this machine for the containers of a platform."""
+    """Show what this machine lacks for the containers of a platform."""
     findings = {HOST: host_findings(platform, client.settings.environ, flags)}
     ready = ready_platforms(findings)
     out.object(doctor_view(findings, ready))
@@ -179,7 +179,7 @@ class Typed:
 
 
 def refuse_other_flags(typed: Typed, has_others: bool) -> None:
-    """Raises UsageError for a flag of jobs or libraries: the host is only looked at."""
+    """Raise UsageError for a flag of jobs or libraries: the host is only looked at."""
     has_others = has_others or asks_for_job(typed.params)
     if has_others or typed.values or typed.option:
         what = "tao doctor host only looks: it takes no flags of a job, and no --fix or --smoke."
@@ -187,7 +187,7 @@ def refuse_other_flags(typed: Typed, has_others: bool) -> None:
 
 
 def refuse_host_flags(flags: Sequence[str]) -> None:
-    """Raises UsageError for a flag of the host's check where something else is looked at."""
+    """Raise UsageError for a flag of the host's check if something else is looked at."""
     if flags:
         raise UsageError(
             f"{flags[0]} is a flag of host.", "", "Run:", f"tao doctor host {flags[0]}"
@@ -197,8 +197,8 @@ def refuse_host_flags(flags: Sequence[str]) -> None:
 def job_to_check(
     client: Client, of: str | None, platform: str | None, typed: Typed
 ) -> JobRequest | None:
-    """The job of the file that is named, or of the flags; None if there is neither. Raises
-    UsageError for --set and --option then.
+    """The job of the named file, or of the flags; None if there is neither. Then raises UsageError
+    for --set and --option.
     """
     job_file = of if of and not is_platform(of, client) else None
     if job_file or asks_for_job(typed.params):
@@ -211,7 +211,9 @@ def job_to_check(
 
 
 def require_platform(platform: str | None) -> str:
-    """Raises UsageError where none is named: a job is run only where somebody asked for it."""
+    """Raise UsageError if no platform is named: a job runs only on a platform that a person asked
+    for.
+    """
     if platform:
         return platform
     raise UsageError(
@@ -222,7 +224,9 @@ def require_platform(platform: str | None) -> str:
 def examine_platforms(
     client: Client, out: Output, names: Sequence[str], fix: bool
 ) -> dict[str, list[Finding]]:
-    """The findings of each platform; with `fix`, after what can be mended here has been."""
+    """The findings of each platform. With `fix`, problems that can be mended here are mended
+    first.
+    """
     findings = {name: platform_findings(client, name) for name in names}
     if not fix:
         return findings
@@ -241,7 +245,9 @@ def finding_lines(found: Mapping[str, Sequence[Finding]], out: Output) -> Iterat
 
 
 def ready_lines(ready: Sequence[str]) -> list[str]:
-    """What the whole comes to: a platform that nobody uses here may well not be ready."""
+    """The last lines: the platforms that are ready. Others may well not be ready, as nobody uses
+    them here.
+    """
     return ["", f"Jobs can run on: {', '.join(ready) or 'no platform yet'}"]
 
 

@@ -1,4 +1,4 @@
-"""How a job ended, as lines of styled text: what it came to, and where to look further. Pure.
+"""The end of a job, as lines of styled text: the outcome, and where to look further. Pure.
 
 Not here: why it failed (show.py) and where the lines go (watching.py).
 """
@@ -28,7 +28,7 @@ def end_lines(
     job: Job, progress: Progress, checkpoints: Sequence[Checkpoint], width: int
 ) -> list[Line]:
     """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17 (0.975)`; in several
-    lines where there is no room for one.
+    lines if there is no room for one.
     """
     facts = end_facts(job, progress, checkpoints)
     one_line = APART.join(facts)
@@ -41,7 +41,7 @@ def end_lines(
 
 
 def end_facts(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -> list[str]:
-    """How it ended and after which time, its exit code, its metric, its checkpoints."""
+    """The job's status and duration, its exit code, its metric, its checkpoints."""
     preposition = "in" if job.status is Status.COMPLETE else "after"
     facts = [f"{job.status} {preposition} {format_clock(seconds_taken(job))}"]
     if job.status is Status.ERROR and job.exit_code is not None:
@@ -55,7 +55,7 @@ def end_facts(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -
 
 
 def checkpoint_fact(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint]) -> str:
-    """How many there are; of a job that was cut off, how many are known to be whole."""
+    """The number of checkpoints; for a job that was cut off, how many are known to be whole."""
     all_whole = all(checkpoint.complete for checkpoint in checkpoints)
     if job.status is not Status.COMPLETE and not all_whole:
         return show.known_whole(checkpoints)
@@ -66,14 +66,14 @@ def checkpoint_fact(job: Job, progress: Progress, checkpoints: Sequence[Checkpoi
 
 
 def are_named_by_step(checkpoints: Sequence[Checkpoint]) -> bool:
-    """True for `checkpoint-100`: no epoch can be told from such names."""
+    """True for `checkpoint-100`: such names do not tell the epoch."""
     if any(checkpoint.epoch is not None for checkpoint in checkpoints):
         return False
     return any(checkpoint.step is not None for checkpoint in checkpoints)
 
 
 def newest_name(checkpoints: Sequence[Checkpoint]) -> str:
-    """The name of the newest checkpoint, which is the last of those that go by a step."""
+    """The name of the newest checkpoint: the last one that is named by a step."""
     by_step = [checkpoint for checkpoint in checkpoints if checkpoint.step is not None]
     return show.one_line(PurePosixPath(by_step[-1].path).name)
 
@@ -87,9 +87,7 @@ def seconds_taken(job: Job) -> float:
 
 
 def best_epoch(progress: Progress) -> str:
-    """`, best is epoch 17 (0.975)`; the metric is named where the line does not end with that
-    one.
-    """
+    """`, best is epoch 17 (0.975)`. The metric is named if the line does not end with that one."""
     best = progress.best
     if best is None:
         return ""
@@ -103,7 +101,7 @@ def best_epoch(progress: Progress) -> str:
 
 
 def place_lines(places: Sequence[tuple[str, str]], width: int | None) -> list[Line]:
-    """`  results  runs/x/      curve  runs/x/curve.svg`: in one line where there is room."""
+    """`  results  runs/x/      curve  runs/x/curve.svg`: in one line if there is room."""
     lines: list[Line] = [[("  ", ""), (f"{name}  ", "dim"), (path, "")] for name, path in places]
     if not lines:
         return []

@@ -1,4 +1,4 @@
-"""Exit codes of the command: what a script can tell by them. docs/cli.md has the same table."""
+"""Exit codes of the command: what they tell a script. docs/cli.md has the same table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNWRITABLE = 74
 DETACHED = 130
 BROKEN_PIPE = 141
 
-# What `tao --help` says of each.
+# The text for each in `tao --help`.
 MEANINGS: Mapping[int, str] = {
     DONE: "The job is Complete, or the command did its work.",
     FAILED: "The job ended in Error.",
@@ -48,7 +48,7 @@ def of_error(error: errors.TaoError) -> int:
 
 
 def of_statuses(statuses: Iterable[Status]) -> int:
-    """Of several jobs: 1 if any is Error, else 6 if any is Canceled."""
+    """The exit code for several jobs: 1 if any is Error, else 6 if any is Canceled, else 0."""
     ended = set(statuses)
     if Status.ERROR in ended:
         return FAILED

@@ -1,4 +1,4 @@
-"""What is told when a verb fails: what, why and what to do, in that order; for programs the error
+"""The output of a verb that fails: what, why and what to do, in that order; for programs the error
 object.
 """
 
@@ -29,7 +29,7 @@ LONGEST_LINE = 1000  # characters of an error that quotes what was given; --json
 
 
 def tell(error: BaseException, argv: list[str]) -> int:
-    """Say what went wrong on stderr; the exit code."""
+    """Print the error on stderr, and return the exit code."""
     if is_interrupt(error):
         error = interrupted(argv)
     if isinstance(error, Detached) and not wants_json(argv):
@@ -46,14 +46,16 @@ def tell(error: BaseException, argv: list[str]) -> int:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """On stderr, as far as that can be written: the exit code tells the rest."""
+    """Print on stderr, as far as it can be written: the exit code tells the rest."""
     with suppress(OSError):
         for line in lines:
             stderr_line(line)
 
 
 def tell_unwritable(error: OSError) -> None:
-    """Say that stdout could not be written; jobs go on whatever is printed of them."""
+    """Say that stdout could not be written. Jobs go on even if nothing can be printed about
+    them.
+    """
     print_lines(
         [
             f"error: The output cannot be written: {error.strerror}.",
@@ -63,7 +65,7 @@ def tell_unwritable(error: OSError) -> None:
 
 
 def interrupted(argv: Sequence[str]) -> Detached:
-    """What Ctrl-C ended. `tao run` tells of a job itself as soon as there may be one."""
+    """The message after Ctrl-C. `tao run` reports a job itself as soon as there may be one."""
     verb = next((word for word in argv if word in VERBS), "")
     if verb == "run":
         return Detached("Interrupted; nothing was started.")
@@ -71,8 +73,8 @@ def interrupted(argv: Sequence[str]) -> Detached:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Ctrl-C, also where Python has made another error of it (while a class was being made, for
-    one).
+    """True for Ctrl-C, also if Python has made another error of it (while a class was being made,
+    for one).
     """
     causes: list[BaseException] = []
     while error is not None and error not in causes:
@@ -82,7 +84,7 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
-    """The error as people are told it, and its exit code."""
+    """The error as people see it, and its exit code."""
     if isinstance(error, click.UsageError):
         return usage_error(error, argv), exit_codes.WRONG
     if isinstance(error, click.ClickException):
@@ -97,7 +99,9 @@ def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
 
 
 def command_for_id(error: SeveralJobs, argv: Sequence[str]) -> str:
-    """The command as typed, with the id of the first job that the word means in its place."""
+    """The command as typed, with the id of the first job that the word means in the word's
+    place.
+    """
     words = [error.ids[0] if word == error.word else word for word in argv]
     return shlex.join(["tao", *words])
 
@@ -107,7 +111,7 @@ def as_json(error: TaoError) -> str:
 
 
 def as_lines(error: TaoError) -> str:
-    """What, why and next, a line each; of several mistakes, those of each."""
+    """The error's what, why and next, a line each; for several mistakes, those of each one."""
     mistakes: Sequence[TaoError] = getattr(error, "mistakes", ())
     return "\n".join(map(lines_of_one, mistakes or [error]))
 
@@ -121,7 +125,7 @@ def lines_of_one(error: TaoError) -> str:
 
 
 def readable(text: str) -> str:
-    """The text's own lines, below each other, none without end."""
+    """The text's own lines, one below the other; a line that is too long is cut."""
     return "\n       ".join(cut(line, LONGEST_LINE) for line in text.splitlines())
 
 
@@ -131,9 +135,7 @@ def wants_json(argv: list[str]) -> bool:
 
 
 class Bug(TaoError):
-    """An error that nobody foresaw: this program's fault, or a system that refuses what it should
-    not.
-    """
+    """An unexpected error: a bug of this program, or a system call that fails without need."""
 
     code = "bug"
 

@@ -1,4 +1,4 @@
-"""First words: what `tao run` says of its job while the platform is still asked to start it.
+"""First words: the lines that `tao run` prints about its job while the platform still starts it.
 
 Not here: the scene that follows them (plain_scene.py, screen.py).
 """
@@ -29,11 +29,11 @@ class FirstWords:
         self._out.line(self.told)
 
     def tell_refused(self) -> None:
-        """The platform did not take the job, which is forgotten again."""
+        """Say that the platform did not take the job, which is forgotten again."""
         if self.told:
             self._out.line("not started")
 
     def clear(self) -> None:
-        """For a live scene, which draws the head itself."""
+        """Clear the head for a live scene, which draws it itself."""
         if self.told:
             self._out.clear_line_above()

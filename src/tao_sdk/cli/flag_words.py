@@ -1,4 +1,4 @@
-"""Flag words: advice that names a field of a job, as the flag that a person types.
+"""Flag words: turn advice that names a job's field into the flag that a person types.
 
 The SDK says `gpu_count=0`, as its Python callers write it. The command says `--gpus 0`.
 """

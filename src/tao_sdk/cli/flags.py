@@ -1,6 +1,6 @@
 """Flags of `tao run`, made of the fields that JobSpec and a platform's Options declare.
 
-Not here: how what was typed becomes a plain value (client/typed_values.py).
+Not here: how typed text becomes a plain value (client/typed_values.py).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import click
 from tao_sdk.client.typed_values import TYPED, flag_of
 from tao_sdk.model.fields import Kind, settings_of
 
-# what keeps the three sets of flags, and the verb's own, apart
+# prefixes that keep the three sets of flags, and the verb's own, apart
 SPEC, MODEL, OPTION = "spec__", "model__", "option__"
 
 
 def flags(record: type[Any], prefix: str, taken: Iterable[str] = ()) -> list[click.Option]:
-    """A flag for each declared field of `record`, but for names in `taken`."""
+    """A flag for each declared field of `record`, except the names in `taken`."""
     taken = set(taken)
     made: list[click.Option] = []
     for name, declared in settings_of(record).items():
@@ -44,7 +44,7 @@ def make_option(name: str, declared: dataclasses.Field[Any], prefix: str) -> cli
 
 
 def value_name(kind: Kind) -> str:
-    """What stands for the flag's value in the help."""
+    """The word that stands for the flag's value in the help."""
     if kind.pairs:
         return "NAME=VALUE"
     if "enum" in kind.schema:
@@ -56,7 +56,7 @@ def value_name(kind: Kind) -> str:
 
 
 def typed_under(prefix: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What was typed for one set of flags, by the names of their fields."""
+    """The values typed for one set of flags, by the names of their fields."""
     return {
         name.removeprefix(prefix): value
         for name, value in params.items()

@@ -1,4 +1,4 @@
-"""Habits: the verbs, flags and words that other tools have, and what does the same here.
+"""Habits: the verbs, flags and words of other tools, and their equivalents here.
 
 Not here: the verbs of this command (verbs.py), and how an answer is shown (failure.py).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# What other tools call them.
+# Other tools' names for the verbs.
 MEANT: Mapping[str, str] = {
     word: verb
     for verb, words in {
@@ -44,7 +44,7 @@ PORTS = (
     "a container's: the tool of its platform. A job's curve: tao attach JOB"
 )
 
-# What other tools have and this one does not: what is done instead.
+# Verbs that other tools have and this one does not -> the advice for them.
 INSTEAD: Mapping[str, str] = {
     "exec": "No command enters a job that runs. Its log: tao logs -f JOB",
     "shell": "No command enters a job that runs. Its log: tao logs -f JOB",
@@ -304,7 +304,7 @@ FLAGS_OF_RUN: Mapping[str, str] = {
 FLAGS_OF_TAO: Mapping[str, str] = {"-v": "The version: tao --version"}
 
 ANY_VALUE = "To change a value of the specs or args: --set KEY=VALUE. All flags:"
-# What to do about a flag that no table knows, by verb.
+# The advice for a flag that no table has, by verb.
 SAME_AGAIN = "A retry runs one job as it was. With other settings it is a new job: tao run"
 UNKNOWN_FLAG: Mapping[str, str] = {
     "run": ANY_VALUE,
@@ -312,7 +312,7 @@ UNKNOWN_FLAG: Mapping[str, str] = {
     "retry": f"{SAME_AGAIN}. Help:",
 }
 
-# What to do about a word that a verb does not take.
+# The advice for a word that a verb does not take.
 EXTRA_WORDS: Mapping[str, str] = {
     "ls": (
         "One job by its name: tao status {word}. To choose jobs: tao ls --label NAME=VALUE, "
@@ -328,7 +328,7 @@ EXTRA_WORDS: Mapping[str, str] = {
 
 
 def flag_instead(verb: str, flag: str) -> str:
-    """What does here what the flag does elsewhere; "" for a flag that no table knows."""
+    """The equivalent here of another tool's flag; "" for a flag that no table has."""
     from tao_sdk.client.place_names import platform_like
 
     if not verb and flag in FLAGS_OF_TAO:
@@ -347,7 +347,7 @@ def flag_instead(verb: str, flag: str) -> str:
 
 
 def word_instead(verb: str, word: str) -> str:
-    """What was probably meant by a word that the verb does not take; "" where nobody knows."""
+    """The advice for a word that the verb does not take; "" if no table has any."""
     if verb == "watch" and word in ("ls", "status", "tao"):
         return f"{NEW_EVENTS}. The list as it is now: tao ls"
     return EXTRA_WORDS.get(verb, "").format(word=word)

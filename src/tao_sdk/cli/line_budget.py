@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MOST_AT_ONCE = 40  # lines, as of a table after an epoch
-LINES_A_SECOND = 1.0  # that may follow
+LINES_A_SECOND = 1.0  # lines that may follow
 
 
 class LineBudget:
@@ -18,8 +18,8 @@ class LineBudget:
         self._at: float | None = None
 
     def newest_lines(self, lines: Sequence[str], at: float) -> list[str]:
-        """Those of the lines that there is room for at the time `at` (seconds, any steady clock):
-        the last ones.
+        """The last ones of the lines, as many as there is room for at the time `at` (seconds, any
+        steady clock).
         """
         passed = 0.0 if self._at is None else at - self._at
         self._at = at

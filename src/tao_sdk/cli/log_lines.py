@@ -1,4 +1,4 @@
-"""Warnings of the SDK's own logger, as the command tells them: a line each, never a traceback."""
+"""Warnings of the SDK's own logger, as the command prints them: a line each, never a traceback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tao_sdk.model.errors import join_sentences
 
 
 class WarningLines(logging.Handler):
-    """A line on stderr where lines are wanted. The traceback of an unexpected error goes into a
+    """Prints a line on stderr if lines are wanted. The traceback of an unexpected error goes into a
     private file either way.
     """
 
@@ -25,7 +25,9 @@ class WarningLines(logging.Handler):
 
 
 def keep_traceback(record: logging.LogRecord) -> str:
-    """Write the error's traceback into a private file; what to tell of it, "" without an error."""
+    """Write the error's traceback into a private file. Return the message about it; "" without an
+    error.
+    """
     if not record.exc_info or record.exc_info[1] is None:
         return ""
     from tao_sdk.cli.failure import bug

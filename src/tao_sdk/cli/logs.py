@@ -97,7 +97,9 @@ def logs(
 
 
 def empty_log(job: Job, stream: str | None, rank: int | None) -> str:
-    """That there is nothing to print, which looks like a log that was not found."""
+    """Say that there is nothing to print. An empty output would look like a log that was not
+    found.
+    """
     who = job.id if rank is None else f"Rank {rank} of {job.id}"
     where = f" to {stream}" if stream else ""
     if job.status.terminal:

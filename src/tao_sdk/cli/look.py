@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 MANY = 50
 LAST_WORDS = 3  # lines of a running job's log
-LAST_BYTES = 8192  # of them: a progress bar can be one long line
+LAST_BYTES = 8192  # bytes of the last lines: a progress bar can be one long line
 
 
 @command("ls")
@@ -142,14 +142,14 @@ def sorted_columns(
 
 
 def longest_list(out: Output, limit: int | None) -> int | None:
-    """How many jobs are shown at most; None for all of them."""
+    """The largest number of jobs to show; None for all of them."""
     if limit is not None:
         return limit or None
     return None if out.json else MANY
 
 
 def which_are_shown(count: int, sort: str) -> str:
-    """`These are the newest 20`; of one job, `This is the newest`."""
+    """`These are the newest 20`; for one job, `This is the newest`."""
     which = "newest" if sort == "created" else "first"
     if count == 1:
         return f"This is the {which}"
@@ -159,7 +159,7 @@ def which_are_shown(count: int, sort: str) -> str:
 def chosen(
     statuses: tuple[Status, ...], platform: str | None, labels: tuple[str, ...], parent: str | None
 ) -> str:
-    """What the list was narrowed by, as it was asked for."""
+    """The flags that narrowed the list, as they were typed."""
     asked = {
         "--status": [status.value for status in statuses],
         "--platform": (platform,),
@@ -202,7 +202,7 @@ def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
 
 
 def results_folder(client: Client, job: Job) -> str:
-    """Where the job's results are; `none` for an ended job that left no folder."""
+    """The folder of the job's results; `none` for an ended job that left no folder."""
     folder = show.path(job.results_dir)
     if not folder or has_results_folder(client, job):
         return folder
@@ -248,8 +248,8 @@ def events(client: Client, out: Output, job: str | None, since: int, follow: boo
 
 
 def progress_of(client: Client, event: Event, known: dict[str, Progress]) -> Progress | None:
-    """The progress of the job of an event that names an epoch, each read once; None for any other
-    event, and where the job was removed meanwhile.
+    """The progress of an event's job, if the event names an epoch; each job is read once. None for
+    any other event, and if the job was removed meanwhile.
     """
     if "epoch" not in event.data:
         return None
@@ -288,7 +288,9 @@ def why(client: Client, out: Output, job: str | None) -> None:
 
 
 def missing_program(activity: Activity | None) -> list[str]:
-    """How the program is installed that shows where a Python process is; none where it is there."""
+    """The command that installs the program that shows where a Python process is; none if it is
+    there.
+    """
     command = activity.main.command if activity and activity.main else ""
     if not command:
         return []
@@ -301,7 +303,9 @@ def missing_program(activity: Activity | None) -> list[str]:
 
 
 def last_words(client: Client, job: Job, out: Output) -> list[str]:
-    """What a running job printed last: a program that hangs has often said what it is at."""
+    """The last lines that a running job printed: a program that hangs has often said what it is
+    at.
+    """
     data = b""
     try:
         for piece in client.follow_logs(job.id, tail=LAST_WORDS, follow=False):

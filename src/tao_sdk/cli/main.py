@@ -1,5 +1,4 @@
-"""The entry point: finds the verb, runs it, and turns whatever goes wrong into a few lines and an
-exit code.
+"""The entry point: finds the verb, runs it, and turns any error into a few lines and an exit code.
 
 A verb's module is loaded when the verb is used, so that `tao --help` and `tao ls` are quick. No
 traceback is ever printed.
@@ -23,7 +22,7 @@ from tao_sdk.cli.verbs import VERBS
 
 COMPLETE = "_TAO_COMPLETE"
 PRINTING = frozenset({"tao_sdk.cli.output", "click.utils"})  # the modules that print
-# how like a verb a word has to be to be taken for it mistyped: "lgos" is, "resume" is not "results"
+# the similarity from which a word is a mistyped verb: "lgos" is one, "resume" is not "results"
 LIKE = 0.7
 
 
@@ -53,7 +52,7 @@ class Tao(click.Group):
     def help_on(
         self, ctx: click.Context, words: Sequence[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """What `help` and `help run` mean: --help of the command, or of the verb."""
+        """Carry out `help` and `help run`: --help of the command, or of the verb."""
         names = [word for word in words if not word.startswith("-")]
         if names:
             return self.resolve_command(ctx, [names[0], "--help"])
@@ -68,7 +67,7 @@ class Tao(click.Group):
 
 
 def unknown_verb(args: Sequence[str]) -> Exception:
-    """The error for a word that is no verb, with what was meant or what is done instead."""
+    """The error for a word that is no verb, with the verb that was meant or does the same here."""
     from tao_sdk.model.errors import UsageError
 
     name = args[0]
@@ -89,12 +88,14 @@ def unknown_verb(args: Sequence[str]) -> Exception:
 
 
 def program_of(script: str) -> str:
-    """What runs a script with this name."""
+    """The program that runs a script with this name."""
     return "python3" if script.endswith(".py") else "bash"
 
 
 def verb_word(args: Sequence[str]) -> str:
-    """The word that says what is to be done: of `job ls` and of another tool's `ps` the second."""
+    """The word that names the action: the first, or the second after `job` or another tool's name,
+    as in `job ls` and `docker ps`.
+    """
     from tao_sdk.client.place_names import PLATFORM_TOOLS
 
     first, *rest = args
@@ -104,7 +105,7 @@ def verb_word(args: Sequence[str]) -> str:
 
 
 def near_verb(name: str) -> str:
-    """The verb that the word is like; "" where it is like none."""
+    """The verb that the word is like; "" if it is like none."""
     import difflib
 
     return next(iter(difflib.get_close_matches(name, VERBS, n=1, cutoff=LIKE)), "")
@@ -125,7 +126,7 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 def wants_json(ctx: click.Context) -> bool:
-    """Whether --json was given before the verb: it is read before everything else."""
+    """True if --json was given before the verb. It is read before everything else."""
     return bool(ctx.params.get("as_json") or ctx.params.get("as_lines"))
 
 
@@ -161,7 +162,9 @@ def tao(**_: Any) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """What `python -m tao_sdk.cli.main` runs, and the script `tao` once it is loaded."""
+    """Run the command and exit. `python -m tao_sdk.cli.main` runs this, and so does the script
+    `tao` once it is loaded.
+    """
     stand_in_for_closed_streams()
     code = run(list(sys.argv[1:] if argv is None else argv))
     if refused := write_error(sys.stdout):
@@ -172,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(argv: list[str]) -> int:
-    """The exit code of the command; everything that went wrong has been told on stderr."""
+    """Run the command and return its exit code. All errors have been printed on stderr."""
     speak_any_language()
     if COMPLETE in os.environ:
         from click.shell_completion import shell_complete
@@ -193,7 +196,7 @@ def run(argv: list[str]) -> int:
 
 
 def is_of_output(error: OSError) -> bool:
-    """True for an error of writing what the command prints, not of a file or a store."""
+    """True for an error of writing the command's output, not of a file or a store."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -201,7 +204,7 @@ def is_of_output(error: OSError) -> bool:
 
 
 def write_error(stream: TextIO) -> OSError | None:
-    """Why what was printed cannot be written; None where it can."""
+    """The error with which printed output cannot be written; None if it can."""
     try:
         stream.flush()
     except OSError as error:
@@ -210,8 +213,8 @@ def write_error(stream: TextIO) -> OSError | None:
 
 
 def end_output(error: OSError) -> int:
-    """The exit code of a command whose output is not taken. Of a reader that has gone nothing is
-    told.
+    """The exit code of a command whose output cannot be written. If the reader has gone, nothing is
+    printed.
     """
     drop_rest(sys.stdout)
     if isinstance(error, BrokenPipeError):
@@ -231,8 +234,8 @@ def invoke(argv: list[str]) -> int:
 
 
 def stand_in_for_closed_streams() -> None:
-    """Where the caller has closed a stream (`>&-`), the next file that is opened would get its
-    number.
+    """Open the null device for each stream that the caller has closed (`>&-`). Otherwise the next
+    file that is opened would get its number.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -240,16 +243,16 @@ def stand_in_for_closed_streams() -> None:
 
 
 def speak_any_language() -> None:
-    """Job names and paths are printed also where the terminal's encoding has no
-    letters for them.
-    """
+    """Print job names and paths even if the terminal's encoding has no letters for them."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def drop_rest(stream: TextIO) -> None:
-    """What Python still holds for the stream must not raise again at exit."""
+    """Send what Python still holds for the stream to the null device, so that it does not raise
+    again at exit.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

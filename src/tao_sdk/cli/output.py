@@ -1,4 +1,5 @@
-"""Output: how a verb speaks: JSON for programs, text for people, colour where it can be seen.
+"""Output: the streams of a verb: JSON for programs, text for people, colour if the terminal shows
+it.
 
 Here: the streams and their abilities. Not here: what a job looks like (show.py) and the screen of a
 running one (screen.py).
@@ -31,7 +32,7 @@ class Output:
 
     def __init__(self, as_json: bool = False, as_lines: bool = False) -> None:
         self.json = as_json
-        self.as_lines = as_lines  # of JSON: an object a line, also where a list is printed
+        self.as_lines = as_lines  # JSON as an object a line, also for a list
         self.color = has_color(sys.stdout)
 
     @property
@@ -47,20 +48,20 @@ class Output:
 
     @property
     def width(self) -> int | None:
-        """Columns of the terminal; None where lines may be as long as they like."""
+        """Columns of the terminal; None if lines may have any length."""
         if not self.terminal:
             return None
         return shutil.get_terminal_size((80, 24)).columns
 
     def line(self, text: str = "") -> None:
-        """A line for people; nothing with --json. Of `text`, a terminal obeys what `paint` has put
-        there and nothing else.
+        """Print a line for people; nothing with --json. A terminal obeys only the codes that
+        `paint` has put into `text`.
         """
         if not self.json:
             print(with_styles(spell_signs(printable(text), sys.stdout.encoding)), flush=True)
 
     def clear_line_above(self) -> None:
-        """On a screen: the next line takes the place of the last one."""
+        """On a screen: let the next line replace the last one."""
         print("\x1b[1A\x1b[2K", end="", flush=True)
 
     def lines(self, lines: Iterable[str]) -> None:
@@ -68,8 +69,8 @@ class Output:
             self.line(line)
 
     def note(self, text: str) -> None:
-        """A line beside the result, on stderr, for people: all of it dim, whatever `paint` has put
-        there.
+        """Print a line beside the result, on stderr, for people. All of it is dim, whatever `paint`
+        has put there.
         """
         if self.json or not text:
             return
@@ -81,16 +82,16 @@ class Output:
         print(text, file=sys.stderr, flush=True)
 
     def aside(self, text: str, value: Any) -> None:
-        """What is worth knowing and no result: a line on stderr, with --json an object there."""
+        """Print a note that is not a result: a line on stderr, with --json an object there."""
         if self.json:
             print(json.dumps(value), file=sys.stderr, flush=True)
         else:
             self.note(text)
 
     def object(self, value: Any) -> None:
-        """The one JSON value of a command, with --jsonl the items of a list as a line each.
+        """Print the one JSON value of a command; with --jsonl the items of a list, a line each.
 
-        Nothing without these.
+        Nothing without these flags.
         """
         if self.as_lines:
             self.json_lines(value)
@@ -98,18 +99,18 @@ class Output:
             print(json.dumps(value, indent=2), flush=True)
 
     def json_lines(self, value: Any) -> None:
-        """The items of a list as a line each, or the one value."""
+        """Print the items of a list, a line each, or the one value."""
         items = cast("list[Any]", value) if isinstance(value, list) else [value]
         for item in items:
             self.json_line(item)
 
     def json_line(self, value: Any) -> None:
-        """One of the JSON values that a command prints a line each."""
+        """Print one of a command's JSON values, as one line."""
         if self.json:
             print(json.dumps(value), flush=True)
 
     def bytes(self, data: bytes) -> None:
-        """A job's own bytes, unchanged."""
+        """Print a job's own bytes, unchanged."""
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
@@ -125,7 +126,9 @@ class Output:
         return self.paint(word, COLORS.get(word))
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Columns as wide as they need to be; on a terminal the last one is cut at its edge."""
+        """Print columns as wide as they need to be. On a terminal the last one is cut at its
+        edge.
+        """
         cells = [[printable(cell) for cell in row] for row in (head, *rows)]
         for line in table_lines(cells, self.width):
             self.line(self._with_colors(line))
@@ -138,11 +141,11 @@ class Output:
 
 
 def stderr_line(text: str) -> None:
-    """A line on stderr. Of `text`, a terminal obeys only what `marked` has put there."""
+    """Print a line on stderr. A terminal obeys only the codes that `marked` has put into `text`."""
     print(with_styles(printable(text)), file=sys.stderr, flush=True)
 
 
-# What stands for our signs where the terminal's encoding has no letters for them.
+# Replacements for our signs if the terminal's encoding lacks them.
 SPELLED = str.maketrans({"▸": ">", "✓": "+", "✗": "x", "■": "#", "·": "-", "…": "~"})
 
 
@@ -184,7 +187,7 @@ def with_styles(line: str) -> str:
 
 
 def has_color(stream: TextIO) -> bool:
-    """Escape codes go to terminals only, and not where NO_COLOR asks for none."""
+    """True if escape codes may be used: only on terminals, and not if NO_COLOR is set."""
     if os.environ.get("NO_COLOR") or is_dumb_terminal():
         return False
     return stream.isatty()

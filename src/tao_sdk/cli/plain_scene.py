@@ -27,7 +27,7 @@ class Plain:
     """The scene for a log: one line per stage and per epoch, each once."""
 
     def __init__(self, told_head: str = "") -> None:
-        """`told_head` is the head line of the first attempt where it was printed before."""
+        """`told_head` is the head line of the first attempt if it was printed before."""
         self.said: set[tuple[int, str]] = {(1, told_head)}
         self.attempt = 0
         self.epoch = 0  # the last of this attempt that was printed
@@ -40,7 +40,9 @@ class Plain:
         self.awaited: set[str] = set()  # names of what the epoch before told
 
     def lines(self, scene: Scene, epochs: Iterable[Progress] = (), at: float = 0.0) -> list[str]:
-        """What is new since the last call. `at` is the time in seconds, by any steady clock."""
+        """The lines that are new since the last call. `at` is the time in seconds, by any steady
+        clock.
+        """
         new = self._last_of_attempt(scene.attempt)
         new += [line for line in self._scene_lines(scene, at) if self._is_new(scene.attempt, line)]
         for progress in epochs:
@@ -51,14 +53,14 @@ class Plain:
         return new
 
     def _held_line_before(self, progress: Progress) -> list[str]:
-        """The epoch that was held back, once a later one has come: it is settled then."""
+        """The epoch that was held back, once a later epoch has come: it is settled then."""
         if self.held is None or progress.epoch <= self.held.epoch:
             return []
         self.awaited = set(own_metrics(self.held))
         return self._epoch_line(self.held)
 
     def _last_of_attempt(self, attempt: int) -> list[str]:
-        """The last epoch of an attempt that another follows now. The next one counts anew."""
+        """The last epoch of an attempt, once the next attempt follows. That one counts anew."""
         if attempt == self.attempt:
             return []
         lines = self._epoch_line(self.held) if self.held else []
@@ -67,14 +69,14 @@ class Plain:
         return lines
 
     def _is_settled(self, progress: Progress, at: float) -> bool:
-        """True when the epoch told all that the one before told, and nothing new for a while."""
+        """True when the epoch has all metrics of the epoch before, and nothing new for a while."""
         own = own_metrics(progress)
         if not own or self.awaited - own.keys() - {*progress.not_finite}:
             return False
         return progress.fraction == 1 or at - self.held_since > SETTLED_SECONDS
 
     def _scene_lines(self, scene: Scene, at: float) -> Iterator[str]:
-        """All lines that the scene has now, those that were printed before as well."""
+        """All lines that the scene has now, printed or not."""
         yield head_line(scene)
         if scene.server_wait:
             yield scene.server_wait
@@ -86,7 +88,7 @@ class Plain:
         yield from (f"warning: {text}" for text in scene.warnings)
 
     def _transfer_line(self, scene: Scene, stage: str, at: float) -> Iterator[str]:
-        """How far the stage's transfer is, from time to time."""
+        """Yield the progress of the stage's transfer, from time to time."""
         if stage not in scene.transfers:
             return
         last_told = self.moved.setdefault((scene.attempt, stage), at)
@@ -95,7 +97,7 @@ class Plain:
             yield f"{STAGES[stage]} {scene.transfers[stage]}"
 
     def _stage_line(self, scene: Scene, stage: str, size: str, at: float) -> Iterator[str]:
-        """The stage with its size; without one, once it takes long."""
+        """The stage with its size. Without a size, only once it takes long."""
         if size or stage == "command":
             yield f"{STAGES[stage]} {size}".rstrip()
             return
@@ -105,7 +107,9 @@ class Plain:
             yield f"{name} ..."
 
     def _log_may_tell(self, scene: Scene, at: float) -> bool:
-        """A job that has just been seen running tells its stages itself, in their order."""
+        """True for a job that has just been seen running: its log reports its stages itself, in
+        order.
+        """
         if scene.job.status is not Status.RUNNING:
             return False
         return at - self.entered.setdefault((scene.attempt, ""), at) <= TOLD_SECONDS
@@ -132,7 +136,9 @@ def head_line(scene: Scene) -> str:
 
 
 def own_metrics(progress: Progress) -> dict[str, float]:
-    """What was said of the newest epoch itself, without values that an earlier one left."""
+    """The metrics reported for the newest epoch itself, without values that an earlier epoch
+    left.
+    """
     if not progress.history or progress.history[-1].epoch != progress.epoch:
         return {}
     own = progress.history[-1].metrics

@@ -1,4 +1,4 @@
-"""What a plan looks like to people: a summary of a few lines, or all of it as YAML.
+"""The text of a plan: a summary of a few lines, or all of it as YAML.
 
 Not here: its JSON, and the verb that asks for it (submit.py).
 """
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 SUMMARY_LINES = 12
 LONGEST_COMMAND = 200  # characters of it in a summary
-MOST_VALUES = 40  # of specs or args in a summary
+MOST_VALUES = 40  # values of specs or args in a summary
 LONGEST_SHOWN = 4000  # characters of one text of a whole plan; --json shows all
 CHOSEN = ("set", "data", "parent")  # origins of values that the user has chosen
-FEW_KEYS = 4  # of one origin, whose names a summary has
+FEW_KEYS = 4  # a summary names the keys of an origin up to so many
 NOT_ASKED = "  (did not answer)"
 ALL_OF_IT = "All that would be sent: tao plan --full. The id is an example: each run draws its own."
 
 
 def summary(planned: Planned, out: Output, origins: Mapping[str, str] | None = None) -> list[str]:
-    """At most SUMMARY_LINES: where, what with, the command as typed, the results, then what the
-    checks say, the worst first.
+    """At most SUMMARY_LINES lines: the place, the resources, the command as typed, the results,
+    then the findings of the checks, the worst first.
     """
     plan = planned.plan
     head = (
@@ -50,8 +50,8 @@ def summary(planned: Planned, out: Output, origins: Mapping[str, str] | None = N
 
 
 def documents(planned: Planned, out: Output) -> list[str]:
-    """The documents of a plan as YAML, whole, and all else as lines of comment. None where the
-    plan's place has no documents.
+    """The documents of a plan as YAML, whole, and all else as comment lines. None if the plan's
+    place has no documents.
     """
     plan, told = planned.plan, planned.documents
     if told is None:
@@ -87,7 +87,7 @@ def facts_of(
 
 
 def data_line(planned: Planned) -> str:
-    """`train=s3://bucket/coco`; "" where the line of the args or specs has all of it."""
+    """`train=s3://bucket/coco`; "" if the line of the args or specs has all of it."""
     shown = f"{values_line(planned.spec.args)}  {values_line(planned.spec.specs)}"
     inputs = input_addresses(planned)
     if all(f"={address}" in shown for address in inputs.values()):
@@ -96,14 +96,14 @@ def data_line(planned: Planned) -> str:
 
 
 def gpus_of(spec: JobSpec) -> str:
-    """`8`; of a job on several nodes, `8 on each of 2 nodes`."""
+    """`8`; for a job on several nodes, `8 on each of 2 nodes`."""
     if (spec.num_nodes or 1) == 1:
         return str(spec.gpu_count)
     return f"{spec.gpu_count} on each of {spec.num_nodes} nodes"
 
 
 def shortened(command: str) -> str:
-    """The command's first line, as it was typed; how many more there are."""
+    """The command's first line, as it was typed, and the number of further lines."""
     first, *more = command.strip().splitlines() or [""]
     if len(first) > LONGEST_COMMAND:
         first = f"{first[:LONGEST_COMMAND]}…"
@@ -113,14 +113,16 @@ def shortened(command: str) -> str:
 
 
 def values_line(values: Mapping[str, Any] | None) -> str:
-    """`train.lr=0.1 model=large`, the first LONGEST_COMMAND characters; "" where there are none."""
+    """`train.lr=0.1 model=large`, the first LONGEST_COMMAND characters; "" if there are no
+    values.
+    """
     pairs = (f"{key}={value_text(value)}" for key, value in leaves(values or {}))
     return shortened("  ".join(islice(pairs, MOST_VALUES)))
 
 
 def origins_line(origins: Mapping[str, str]) -> str:
     """`set train.lr · parent evaluate.checkpoint · template 7 values`: the values of a model's spec
-    by where they came from, first what the user chose.
+    by their origin, the user's choices first.
     """
     keys: dict[str, list[str]] = {}
     for name, origin in origins.items():
@@ -137,7 +139,7 @@ def origin_text(origin: str, keys: Sequence[str]) -> str:
 
 
 def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value with its key, those of a mapping below as `train.lr`."""
+    """Each value with its key. Values of a mapping below have keys such as `train.lr`."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(cast("Mapping[str, Any]", value), f"{above}{key}.")
@@ -161,7 +163,7 @@ def notes(told: Sequence[str]) -> Iterator[str]:
 
 
 def fitted(lines: Sequence[str], most: int) -> list[str]:
-    """At most `most` of the lines, and at least one; where some are left out, the last says how
+    """At most `most` of the lines, and at least one. If some are left out, the last line says how
     many.
     """
     if len(lines) <= most:
@@ -197,7 +199,7 @@ def yaml_lines(value: Any, longest: int = LONGEST_SHOWN) -> list[str]:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Texts of several lines as they are."""
+        """Writes texts of several lines as they are."""
 
     def text(dumper: Any, data: str) -> Any:
         if len(data) > longest:

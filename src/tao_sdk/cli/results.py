@@ -1,4 +1,6 @@
-"""`tao results` and `tao files`: what a job left, and what is at a path, as the backend sees it."""
+"""`tao results` and `tao files`: the results of a job, and the file or folder at a path, as the
+backend sees it.
+"""
 
 from __future__ import annotations
 
@@ -151,8 +153,8 @@ def refuse_flags_of_only(
 
 
 def refuse_shared_name(client: Client, name: str, epoch: int | str) -> None:
-    """Raise SeveralJobs where several jobs have the name: a script would take the checkpoint of
-    any of them. For the best checkpoint the job with the best metric is named first.
+    """Raise SeveralJobs if several jobs have the name: a script would take the checkpoint of any of
+    them. For the best checkpoint the job with the best metric is named first.
     """
     ids = ids_named(client, name)
     if len(ids) < 2:
@@ -168,8 +170,8 @@ def refuse_shared_name(client: Client, name: str, epoch: int | str) -> None:
 def print_path(
     out: Output, job: Job, left: Results, checkpoint: Checkpoint, fetch: Path | None
 ) -> None:
-    """One checkpoint for a program: its path alone on stdout, that of the copy where one was made.
-    What else is known of it goes to stderr.
+    """Print one checkpoint for a program: its path alone on stdout, or the path of its copy if one
+    was made. All other facts go to stderr.
     """
     from tao_sdk.client.results import relative
 
@@ -184,7 +186,7 @@ def print_path(
 
 
 def copied_path(copy: Path, job_id: str) -> Path:
-    """The absolute path of a copy. Raises PathNotFound where nothing was copied there."""
+    """The absolute path of a copy. Raises PathNotFound if nothing was copied there."""
     if copy.exists():
         return copy.absolute()
     raise PathNotFound("The checkpoint was not copied.", "", "See:", f"tao results {job_id}")
@@ -204,7 +206,7 @@ def checkpoint_of(job: Job, left: Results, epoch: int | str) -> Checkpoint:
 
 
 def named_checkpoint(job: Job, left: Results, word: str) -> Checkpoint:
-    """The best or the newest checkpoint. Raises PathNotFound where there is none for certain."""
+    """The best or the newest checkpoint. Raises PathNotFound if none is certain."""
     path = checkpoint_meant(left, word)
     meant = next((each for each in left.checkpoints if each.path == path), None)
     if word != BEST:
@@ -218,7 +220,7 @@ def named_checkpoint(job: Job, left: Results, word: str) -> Checkpoint:
 
 
 def called_last(left: Results, newest: Checkpoint | None) -> Checkpoint | None:
-    """The whole checkpoint that is called `last` or `latest`, unless the newest other one has a
+    """The whole checkpoint with the name `last` or `latest`, unless the newest other one has a
     number or is newer.
     """
     if newest and (newest.epoch is not None or newest.step is not None):
@@ -231,7 +233,7 @@ def called_last(left: Results, newest: Checkpoint | None) -> Checkpoint | None:
 
 
 def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
-    """Raise PathNotFound where there is neither a file to copy nor a curve to write."""
+    """Raise PathNotFound if there is neither a file to copy nor a curve to write."""
     if left.can_be_fetched:
         return
     if job.status.terminal:
@@ -240,8 +242,8 @@ def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
 
 
 def refuse_checkpoint_words(job: Job, left: Results, only: Sequence[str]) -> None:
-    """Raise PathNotFound for `--only best` and the like where no file has that name, with the
-    command that copies the checkpoint.
+    """Raise PathNotFound for `--only best` and the like if no file has that name, with the command
+    that copies the checkpoint.
     """
     from tao_sdk.client.results import fits, relative
 
@@ -259,7 +261,7 @@ def refuse_checkpoint_words(job: Job, left: Results, only: Sequence[str]) -> Non
 
 
 def checkpoint_meant(left: Results, word: str) -> str | None:
-    """The path of the checkpoint that people call so; None for any other word."""
+    """The path of the checkpoint that people call by this word; None for any other word."""
     if word == BEST:
         return left.best
     return left.newest if word in NEWEST_WORDS else None
@@ -268,7 +270,7 @@ def checkpoint_meant(left: Results, word: str) -> str | None:
 def fetch_files(
     client: Client, out: Output, job_id: str, left: Results, into: Path, only: Sequence[str]
 ) -> list[Path]:
-    """Copy the files that `only` names, or all with the curve; say each as it is copied."""
+    """Copy the files that `only` names, or all with the curve. Print each as it is copied."""
     from tao_sdk.client.results import add_curve
 
     def tell_copied(name: str, size: int) -> None:
@@ -313,7 +315,7 @@ def files(client: Client, out: Output, uri: str, platform: str) -> None:
 
 
 def elsewhere(error: PathNotFound, uri: str, platform: str) -> PathNotFound:
-    """The error, with the platform to ask where the path names a file system of a cluster."""
+    """The error. If the path is on a file system of a cluster, it names the platform to ask."""
     scheme = uri.partition("://")[0]
     if scheme not in ("lustre", "slurm") or platform == "slurm":
         return error
@@ -322,7 +324,7 @@ def elsewhere(error: PathNotFound, uri: str, platform: str) -> PathNotFound:
 
 
 def results_of_job(client: Client, error: PathNotFound, word: str) -> PathNotFound:
-    """The error, with the results to ask for where the word is a job's id or name."""
+    """The error. If the word is a job's id or name, it names the command for its results."""
     named = ids_named(client, word)
     if not named:
         return error

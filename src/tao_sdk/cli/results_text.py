@@ -1,4 +1,4 @@
-"""What a job's results look like to people: the folder, the best and newest checkpoint, the others.
+"""The text of a job's results: the folder, the best and newest checkpoint, the others.
 
 Pure: a record in, lines out. Not here: the verb that asks for them (results.py).
 """
@@ -23,7 +23,7 @@ WHOLE = {True: "whole", False: "not known to be whole"}
 
 
 def results_lines(left: Results, live: bool) -> list[str]:
-    """All that is worth knowing; `live` where the job has not ended."""
+    """All facts about the results. `live`: the job has not ended."""
     size = sum(file.size for file in left.files)
     count = show.plural(len(left.files), "file")
     head = f"results  {show.path(left.dir)}  ({count}, {format_size(size)})"
@@ -45,7 +45,9 @@ def no_files(live: bool) -> str:
 
 
 def best_line(left: Results) -> str:
-    """`best     runs/x/model_019.pth  (accuracy 0.986 at epoch 19)`, or why there is none."""
+    """`best     runs/x/model_019.pth  (accuracy 0.986 at epoch 19)`, or the reason why there is
+    none.
+    """
     if not left.best:
         return f"best     -  ({why_no_best(left)})"
     line = f"best     {show.path(left.best)}"
@@ -54,8 +56,8 @@ def best_line(left: Results) -> str:
 
 
 def best_so_far(left: Results) -> str:
-    """`accuracy 0.95 at epoch 4, the best so far; epoch 5 has 0.97, and no whole checkpoint yet`;
-    "" where the checkpoint is that of the best epoch, or is called the best.
+    """`accuracy 0.95 at epoch 4, the best so far; epoch 5 has 0.97, and no whole checkpoint yet`.
+    "" if the checkpoint is that of the best epoch, or has the name `best`.
     """
     best, checkpoints = left.progress.best, left.checkpoints
     chosen = next((each for each in checkpoints if each.path == left.best), None)
@@ -70,7 +72,7 @@ def best_so_far(left: Results) -> str:
 
 
 def best_value(left: Results) -> str:
-    """`accuracy 0.986 at epoch 19`; "" where the job told no metric."""
+    """`accuracy 0.986 at epoch 19`; "" if the job reported no metric."""
     best = left.progress.best
     return value_at(left.progress, best) if best else ""
 
@@ -80,8 +82,8 @@ def value_at(progress: Progress, best: Best) -> str:
 
 
 def why_no_best(left: Results) -> str:
-    """Why no checkpoint is the best: no value tells, or the best epoch has no whole one, or no
-    file's name tells that epoch.
+    """The reason why no checkpoint is the best: the job reported no metric, or the best epoch has
+    no whole checkpoint, or no file's name has that epoch.
     """
     if not left.checkpoints:
         return no_checkpoints(left)
@@ -95,7 +97,9 @@ def why_no_best(left: Results) -> str:
 
 
 def no_checkpoints(left: Results) -> str:
-    """That there are none; and where a file looks like one, how it would have to be called."""
+    """Say that there are no checkpoints. If a file looks like one, say how it would have to be
+    called.
+    """
     weights = [path for path in paths_below(left) if may_hold_weights(path)]
     if not weights:
         return "no checkpoints"
@@ -111,7 +115,9 @@ def paths_below(left: Results) -> list[str]:
 
 
 def choice_line(left: Results, checkpoint: Checkpoint, epoch: int | str) -> str:
-    """`The best: accuracy 0.986 at epoch 19.`: what a word chose; "" for the number of an epoch."""
+    """`The best: accuracy 0.986 at epoch 19.`: the choice that a word made; "" for the number of an
+    epoch.
+    """
     if isinstance(epoch, int):
         return ""
     if epoch == "best":
@@ -130,7 +136,7 @@ def training_place(left: Results, checkpoint: Checkpoint) -> str:
 
 
 def why_none(left: Results, word: str) -> str:
-    """Why there is no best or no newest whole checkpoint, as a sentence."""
+    """A sentence that says why there is no best or no newest whole checkpoint."""
     if not left.checkpoints:
         return f"The job has {no_checkpoints(left)}."
     if word != "best" and any(checkpoint.complete for checkpoint in left.checkpoints):
@@ -142,8 +148,8 @@ def why_none(left: Results, word: str) -> str:
 
 
 def newest_line(left: Results) -> str:
-    """The newest whole checkpoint. Where checkpoints are there and none is known to be whole, the
-    job ended, or was looked at last, too soon after they were written.
+    """The newest whole checkpoint. If there are checkpoints and none is known to be whole: the job
+    ended, or was looked at last, too soon after they were written.
     """
     newest = show.path(left.newest) if left.newest else "-"
     checkpoints = left.checkpoints
@@ -153,7 +159,7 @@ def newest_line(left: Results) -> str:
 
 
 def progress_line(left: Results) -> list[str]:
-    """How far the job is, as of now."""
+    """The progress of the job, as of now."""
     if not left.progress.is_counted:
         return []
     head = f"{left.progress.unit:<8} {show.epoch(left.progress)}"
@@ -161,7 +167,7 @@ def progress_line(left: Results) -> list[str]:
 
 
 def missing_results(left: Results) -> list[str]:
-    """What was not sent when the job was over, a line each."""
+    """The results that were not sent when the job was over, a line each."""
     if left.unsent:
         first, *rest = show.first_lines(left.unsent)
         return [f"not sent {first}", *(f"         {line}" for line in rest)]
@@ -175,7 +181,7 @@ def unreadable_lines(left: Results) -> list[str]:
 
 
 def checkpoint_lines(left: Results) -> list[str]:
-    """Every checkpoint with what is known of it, below a line that counts them."""
+    """Every checkpoint with its state, below a line that counts them."""
     checkpoints = left.checkpoints
     if not checkpoints:
         return []
@@ -193,7 +199,7 @@ def below(path: str, folder: str) -> str:
 
 
 def checkpoint_line(checkpoint: Checkpoint) -> str:
-    """One checkpoint alone: its path, its size, and whether it is whole."""
+    """One checkpoint alone: its path, its size, and if it is whole."""
     return f"{show.path(checkpoint.path)}  {state_of(checkpoint)}"
 
 
@@ -203,8 +209,8 @@ def state_of(checkpoint: Checkpoint) -> str:
 
 
 def unsure_lines(left: Results) -> list[str]:
-    """Why a checkpoint of an ended job is not known to be whole, and what a further attempt makes
-    of it.
+    """Say why a checkpoint of an ended job is not known to be whole, and what a further attempt
+    does with it.
     """
     if all(checkpoint.complete for checkpoint in left.checkpoints):
         return []
@@ -217,7 +223,9 @@ def unsure_lines(left: Results) -> list[str]:
 
 
 def failed_end_lines(failure: str, left: Results) -> list[str]:
-    """How a program failed after it was told to end, and the last checkpoint that is whole."""
+    """Report a program that failed after it was told to end, and the last checkpoint that is
+    whole.
+    """
     head = f"The program failed while it was ending: {show.one_line(failure)}"
     if left.newest:
         return [head, f"Last whole checkpoint: {show.path(left.newest)}"]
@@ -227,7 +235,9 @@ def failed_end_lines(failure: str, left: Results) -> list[str]:
 
 
 def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:
-    """Where they lie here now; else how to copy those that lie on another machine."""
+    """The place of the results here, if they are here; else how to copy those on another
+    machine.
+    """
     if fetch is not None:
         return [f"here     {show.path(str(fetch)).rstrip('/')}/"]
     if job.results_at and left.files:

@@ -52,9 +52,7 @@ def retry(client: Client, out: Output, job: str, anew: bool, detach: bool) -> in
 
 
 def failed_one(client: Client, out: Output, job: str) -> str:
-    """The id of the only failed or canceled one of several jobs of that name, and it says so; else
-    `job`.
-    """
+    """The id of the only failed or canceled job of that name, with a note; else `job`."""
     named = ids_named(client, job)
     if len(named) < 2:
         return job
@@ -66,7 +64,9 @@ def failed_one(client: Client, out: Output, job: str) -> str:
 
 
 def not_resumed(job: Job) -> list[str]:
-    """That the next attempt does not go on from a checkpoint, and what that means for results."""
+    """Say that the next attempt does not go on from a checkpoint, and what that means for
+    results.
+    """
     from tao_sdk.client.results import begins_anew
 
     will_start = job.status in (Status.ERROR, Status.CANCELED)
@@ -79,7 +79,7 @@ def not_resumed(job: Job) -> list[str]:
 
 
 def why_anew(job: Job) -> str:
-    """Why no checkpoint is given to the command."""
+    """The reason why no checkpoint is given to the command."""
     if "specs" in job.spec or "args" in job.spec:
         return (
             "No resume_key is set, and no empty resume_training_checkpoint_path is there to fill."
@@ -88,7 +88,9 @@ def why_anew(job: Job) -> str:
 
 
 def sent_again(job: Job) -> list[str]:
-    """That the job gets its files as they were sent at first: they may have changed here since."""
+    """Say that the job gets its files as they were sent at first: they may have changed here
+    since.
+    """
     names: list[str] = list(job.spec.get("files", ()))
     if not names:
         return []
@@ -96,7 +98,7 @@ def sent_again(job: Job) -> list[str]:
 
 
 def read_again(job: Job) -> list[str]:
-    """That the job reads its inputs as they are by now."""
+    """Say that the job reads its inputs as they are by now."""
     from tao_sdk.client.results import input_names
 
     names = input_names(job)

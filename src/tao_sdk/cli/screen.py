@@ -1,8 +1,8 @@
 """The screen of a running job: its scene as lines of styled text, at any width. Pure: a scene in,
 lines out.
 
-Not here: what is known of the job (client/scene.py), how it ended (end_screen.py), the scene for a
-log (plain_scene.py), and where the lines go (watching.py).
+Not here: the known state of the job (client/scene.py), how it ended (end_screen.py), the scene for
+a log (plain_scene.py), and where the lines go (watching.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BAR = 22  # cells
 LEAST_BAR = 6
-CURVE_HEIGHT, CURVE_WIDTH = 24, 60  # of a terminal on which the curve grows
+CURVE_HEIGHT, CURVE_WIDTH = 24, 60  # the least terminal on which the curve grows
 WIDEST_CURVE = 96
 LEAVE = "  Ctrl-C detaches, the job goes on"
 
@@ -35,7 +35,7 @@ STAGES = {"files": "files", "inputs": "inputs", "command": "running", "outputs":
 def header_line(scene: Scene, width: int) -> Line:
     """`digits-7f3k2q9d1x  local  ▸ inputs 0.3 MB  ▸ running`.
 
-    Where there is no room for all, the stages that are over go.
+    If there is no room for all, the stages that are over are dropped.
     """
     line: Line = [(scene.job.id, "bold"), (f"  {scene.job.place}", "dim")]
     if scene.job.attempt > 1:
@@ -47,7 +47,7 @@ def header_line(scene: Scene, width: int) -> Line:
 
 
 def header_steps(scene: Scene) -> list[Line]:
-    """A step for each stage, and for what the job waits for, if it waits."""
+    """A step for each stage, and for the job's wait, if it waits."""
     job = scene.job
     steps = [stage_step(scene, stage) for stage in scene.stages]
     if job.status.terminal:
@@ -77,7 +77,7 @@ WAITING_STYLES = {Status.PENDING: "yellow", Status.PAUSED: "yellow"}
 
 
 def waiting_step(job: Job) -> Line:
-    """`  ▸ pending  submitted`: where a job is that has told nothing itself."""
+    """`  ▸ pending  submitted`: the status of a job that has reported nothing itself."""
     word = WAITING_WORDS.get(job.status, job.status.value.lower())
     head = (f"  ▸ {word}", WAITING_STYLES.get(job.status, "cyan"))
     reason = waiting_reason(job)
@@ -87,7 +87,7 @@ def waiting_step(job: Job) -> Line:
 
 
 def waiting_reason(job: Job) -> str:
-    """Why it waits; "" for a job that runs."""
+    """The reason why the job waits; "" for a job that runs."""
     if job.status is Status.RUNNING:
         return ""
     if job.waits_for_next_attempt:
@@ -98,7 +98,7 @@ def waiting_reason(job: Job) -> str:
 def progress_line(progress: Progress, width: int, silence: str = "") -> Line:
     """`epoch 14/20  loss 0.093  accuracy 0.957  ████░░  70 %  ETA 0:06`.
 
-    What does not fit is left out, the bar first. `silence` stands in the place of the time left.
+    Parts without room are left out, the bar first. `silence` stands in the place of the time left.
     """
     head: Line = [(f"{progress.unit} ", "dim"), (show.epoch(progress), "bold")]
     end = share_done(progress)
@@ -118,7 +118,7 @@ def metric_spans(text: str) -> Line:
 
 
 def share_done(progress: Progress) -> Line:
-    """`  70 %  ETA 0:06`; nothing where the number of epochs is not known."""
+    """`  70 %  ETA 0:06`; nothing if the number of epochs is not known."""
     if progress.fraction is None:
         return []
     share = (f"  {progress.fraction * 100:3.0f} %", "bold")
@@ -137,7 +137,7 @@ def progress_bar(fraction: float | None, cells: int) -> Line:
 
 
 def scene_lines(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
-    """The whole screen: where the job is and how far it is; until it tells that, what it prints.
+    """The whole screen: the job's state and progress; until it reports progress, its printed lines.
 
     On a terminal of `height` lines also the curve, if there is room for it, the elapsed time, and
     how to detach.
@@ -173,10 +173,9 @@ def growing_curve(progress: Progress, width: int, height: int) -> list[Line]:
 
 
 def progress_at(scene: Scene, at: float) -> Progress:
-    """The progress as it is shown now. A job that is paused or may hang has no time left to
-    tell.
+    """The progress as it is shown now. A job that is paused or may hang shows no time left.
 
-    Where the log was not followed long enough to tell the time left, the looks before may.
+    If the log was not followed long enough to give the time left, earlier looks may.
     """
     if scene.job.status is Status.PAUSED or scene.is_overdue(at):
         return replace(scene.progress, eta_seconds=None)
@@ -190,7 +189,7 @@ def progress_at(scene: Scene, at: float) -> Progress:
 
 
 def silence_words(scene: Scene, at: float) -> str:
-    """`no epoch for 5m` of a running job that may hang."""
+    """`no epoch for 5m`, for a running job that may hang."""
     progress = scene.progress
     if scene.job.status is not Status.RUNNING or progress.fraction == 1:
         return ""
@@ -200,7 +199,9 @@ def silence_words(scene: Scene, at: float) -> str:
 
 
 def counted_down(progress: Progress, seconds: float) -> Progress:
-    """The progress with the time left, `seconds` after it was told; none once that has run out."""
+    """The progress with the time left, `seconds` after it was reported; none once it has run
+    out.
+    """
     if progress.eta_seconds is None:
         return progress
     left = progress.eta_seconds - max(seconds, 0)

@@ -1,4 +1,4 @@
-"""What jobs, events, findings and diagnoses look like to people. Pure: a record in, lines out.
+"""The text of jobs, events, findings and diagnoses. Pure: a record in, lines out.
 
 Not here: the screen of a running job (screen.py).
 """
@@ -55,15 +55,15 @@ LABELS_WIDTH = 32  # on a terminal; longer labels are cut
 MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
 
 
-MOST_LINES = 5  # of a list of names
+MOST_LINES = 5  # shown of a list of names
 NAMED_PIDS = 16
-UNSHOWN_DETAILS = frozenset({"daemon_identity"})  # that say nothing to people
-NOW_SECONDS = 10.0  # what was read so short a time ago is shown without its age
+UNSHOWN_DETAILS = frozenset({"daemon_identity"})  # they say nothing to people
+NOW_SECONDS = 10.0  # progress read within this time is shown without its age
 
 
 def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[str]:
-    """`14/20`, `loss 2.000 -> 0.150`, `ETA 0:06`, and of a live job whose log was not read just
-    now, `5m ago`.
+    """`14/20`, `loss 2.000 -> 0.150`, `ETA 0:06`. For a live job whose log was not read just now,
+    also `5m ago`.
     """
     progress = job.progress
     if not progress.is_counted:
@@ -86,7 +86,7 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
 
 
 def time_left(seconds: float) -> list[str]:
-    """`ETA 0:06`; nothing once that has run out."""
+    """`ETA 0:06`; nothing once it has run out."""
     return [f"ETA {format_clock(seconds)}"] if seconds > 0 else []
 
 
@@ -96,12 +96,12 @@ def seconds_since_reading(job: Job, now: datetime) -> float:
 
 
 def trends(progress: Progress) -> list[str]:
-    """As `metrics`, each with its first value: `loss 2.000 -> 0.150`."""
+    """The metrics, each with its first value: `loss 2.000 -> 0.150`."""
     return [with_first(progress, text) for text in metrics(progress)]
 
 
 def with_first(progress: Progress, text: str) -> str:
-    """`loss 0.150` as `loss 2.000 -> 0.150`; unchanged where the job told one value only."""
+    """`loss 0.150` as `loss 2.000 -> 0.150`; unchanged if the job reported one value only."""
     name, _, value = text.partition(" ")
     values = [entry.metrics[name] for entry in progress.history if name in entry.metrics]
     if len(values) < 2:
@@ -118,11 +118,11 @@ def listing(
     narrow: bool = False,
     settings: Sequence[str] = (),
 ) -> list[tuple[str, ...]]:
-    """A head and a row a job. A column that is empty for all jobs is left out.
+    """A head, and a row for each job. A column that is empty for all jobs is left out.
 
     The best value is that of `metric`, or of each job's most telling one. `settings` are the flat
     names of settings that have a column. Labels in `hidden` are not shown: all jobs have them. With
-    `narrow`, long labels are cut. `causes` tells, by id, why jobs failed.
+    `narrow`, long labels are cut. `causes` has, by id, why jobs failed.
     """
     width = LABELS_WIDTH if narrow else None
     hidden = {*hidden, *(name.removeprefix("label ") for name in settings)}
@@ -170,13 +170,13 @@ def telling_first(job: Job, shared: Collection[tuple[str, str]]) -> Mapping[str,
 
 
 def with_settings(cells: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
-    """The cells of HEAD, with those of settings before the labels."""
+    """The cells of HEAD, with the cells of settings before the labels."""
     at = HEAD.index("LABELS")
     return (*cells[:at], *more, *cells[at:])
 
 
 def setting_cells(job: Job, settings: Sequence[str], width: int | None) -> list[str]:
-    """The values of settings in a job; empty for one that it does not have."""
+    """The values of settings in a job; empty for a setting that it does not have."""
     if not settings:
         return []
     own = settings_of(job)
@@ -194,7 +194,7 @@ def row(
     hidden: Collection[str] = (),
     width: int | None = None,
 ) -> tuple[str, ...]:
-    """A job as a row under HEAD. `cause` is why it failed, where that is known."""
+    """A job as a row under HEAD. `cause` is the cause of its failure, if it is known."""
     return (
         job.id,
         job.platform,
@@ -210,7 +210,7 @@ def row(
 
 
 def progress_cell(job: Job, now: datetime) -> str:
-    """`14/20  loss 2.000 -> 0.150`, `step 100  loss 1.230`; of a job that tells no epoch and no
+    """`14/20  loss 2.000 -> 0.150`, `step 100  loss 1.230`. For a job that reports no epoch and no
     step, its metric.
     """
     words = how_far(job, now, most_metrics=1)
@@ -221,8 +221,8 @@ def progress_cell(job: Job, now: datetime) -> str:
 
 
 def best(job: Job, metric: str | None = None) -> str:
-    """`accuracy 0.957 @14`: the best value and its epoch; of `metric`, or of the one that tells
-    most.
+    """`accuracy 0.957 @14`: the best value and its epoch, for `metric` or for the most telling
+    metric.
     """
     shown = best_value(job.progress, metric) if metric else job.progress.best
     if shown is None:
@@ -231,7 +231,7 @@ def best(job: Job, metric: str | None = None) -> str:
 
 
 def best_number(progress: Progress, best: Best) -> str:
-    """`0.957 @14`, `1.230 @step 100`; only the value where no epoch and no step was told."""
+    """`0.957 @14`, `1.230 @step 100`; only the value if no epoch and no step was reported."""
     value = number(best.value)
     if best.step is not None:
         return f"{value} @step {best.step}"
@@ -265,7 +265,7 @@ def age(seconds: float) -> str:
 
 
 def took(job: Job, now: datetime) -> str:
-    """How long its newest attempt has run; empty before that started."""
+    """The time that the newest attempt has run; empty before it started."""
     if job.newest_start is None:
         return ""
     return format_clock(max(((job.ended or now) - job.newest_start).total_seconds(), 0))
@@ -285,7 +285,7 @@ def metrics(progress: Progress) -> list[str]:
 
 
 def number(value: float) -> str:
-    """`0.093`, `12.3`, `1.2e-05`: three digits that say something."""
+    """`0.093`, `12.3`, `1.2e-05`: three significant digits."""
     size = abs(value)
     if size == 0 or 0.001 <= size < 10:
         return f"{value:.3f}"
@@ -313,8 +313,8 @@ def message(job: Job) -> str:
 
 
 def path(text: str) -> str:
-    """A path below the current folder, relative to it. Any other is absolute, and so is each one
-    where the current folder is /.
+    """A path below the current folder, relative to it. Any other path is absolute. If the current
+    folder is /, all are.
     """
     try:
         here = Path.cwd()
@@ -324,7 +324,7 @@ def path(text: str) -> str:
 
 
 def details(job: Job, out: Output, results_folder: str) -> list[str]:
-    """Everything worth knowing about one job. `results_folder` says where its results are."""
+    """All facts about one job. `results_folder` is the place of its results."""
     facts = job_facts(job, results_folder)
     status = "  ".join([out.status(job.status.value), message(job)]).rstrip()
     lines = {"status": status, **{name: str(value) for name, value in facts.items()}}
@@ -334,7 +334,7 @@ def details(job: Job, out: Output, results_folder: str) -> list[str]:
 
 
 def job_facts(job: Job, results_folder: str) -> dict[str, str | int]:
-    """The facts of a job below its status, by the words they stand behind; none is empty."""
+    """The facts of a job below its status, each by its heading; none is empty."""
     now = utc_now()
     facts: Mapping[str, Any] = {
         "attempt": job.attempt if job.attempt > 1 else "",
@@ -364,7 +364,7 @@ def job_facts(job: Job, results_folder: str) -> dict[str, str | int]:
 
 
 def platform_facts(job: Job) -> dict[str, Any]:
-    """What the platform tells of the job beside what every job has."""
+    """The platform's own details of the job, beside those that every job has."""
     common = {
         "backend_type": job.platform,
         "num_gpu": job.gpu_count,
@@ -395,7 +395,7 @@ def event(happened: Event, out: Output, progress: Progress | None = None) -> str
 
 
 def event_words(happened: Event, out: Output, progress: Progress | None) -> list[str]:
-    """Its status, what the backend said, and its facts as `name=value`."""
+    """The event's status, the backend's message, and its facts as `name=value`."""
     words = [out.status(happened.status.value)] if happened.status else []
     words += [one_line(happened.raw)] if happened.raw else []
     words += [
@@ -407,8 +407,8 @@ def event_words(happened: Event, out: Output, progress: Progress | None) -> list
 
 
 def hook_words(happened: Event) -> list[str]:
-    """`on_complete failed, tried again in 0:05: exit code 7: no such host`; nothing for any other
-    event, and for one that an older version wrote.
+    """`on_complete failed, tried again in 0:05: exit code 7: no such host`. Nothing for any other
+    event, or one that an older version wrote.
     """
     hook = happened.data.get("hook")
     if happened.kind == "hook-failed" and "trouble" in happened.data:
@@ -428,7 +428,7 @@ def event_facts(happened: Event, progress: Progress | None) -> Mapping[str, Any]
 
 
 def finding(found: Finding, out: Output | None = None) -> str:
-    """`warning: ...`, with what to do in the command's flags."""
+    """`warning: ...`, with the advice in the command's flags."""
     severity = found.severity.value
     word = out.paint(severity, COLORS[severity]) if out else severity
     return f"{word}: {replace(found, next=with_flags(found.next)).text}"
@@ -439,7 +439,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def known_whole(checkpoints: Sequence[Checkpoint]) -> str:
-    """Of how many checkpoints it is known that they were written to their end."""
+    """The number of checkpoints, and how many are known to be written to their end."""
     whole = sum(checkpoint.complete for checkpoint in checkpoints)
     return f"{plural(len(checkpoints), 'checkpoint')}, {whole or 'none'} known to be whole"
 
@@ -457,7 +457,7 @@ def waiting_time(job: Job, now: datetime) -> str:
 
 
 def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
-    """Why a job waits or failed: what went wrong, what was seen, what to do."""
+    """Explain why a job waits or failed: what went wrong, what was seen, what to do."""
     head = f"{out.status(job.status.value)}{waiting_time(job, utc_now())[len(job.status.value) :]}"
     if diagnosis is None:
         return [without_diagnosis(job, head), *not_finite_lines(job, out)]
@@ -474,7 +474,7 @@ def without_diagnosis(job: Job, head: str) -> str:
 
 
 def not_finite_lines(job: Job, out: Output) -> list[str]:
-    """Which metrics of a job that has not failed are NaN, since when, and what to do.
+    """Name the metrics of a job that are NaN, since when, and what to do, if it has not failed.
 
     Nothing for a Complete job: a note of it says the same.
     """
@@ -485,7 +485,9 @@ def not_finite_lines(job: Job, out: Output) -> list[str]:
 
 
 def standstill(job: Job, activity: Activity | None, epoch_at: datetime | None) -> list[str]:
-    """Since when a running job is silent, and what it does meanwhile: a line for each fact."""
+    """The time since which a running job is silent, and its activity meanwhile: a line for each
+    fact.
+    """
     now = utc_now()
     lines: list[str] = []
     if activity and activity.log_changed_at:
@@ -503,7 +505,7 @@ def ago(when: datetime, now: datetime) -> str:
 
 
 def process_lines(activity: Activity) -> list[str]:
-    """What the job's processes do, and the commands that tell more or let them go on."""
+    """Describe what the job's processes do, with the commands that tell more or let them go on."""
     main = activity.main
     lines: list[str] = [cpu_line(activity)] if activity.cpu_cores is not None else []
     lines += map(gpu_line, activity.gpus)
@@ -520,13 +522,13 @@ def process_lines(activity: Activity) -> list[str]:
 
 
 def gpu_line(gpu: GpuUse) -> str:
-    """How much a GPU of the job is used."""
+    """The use of one GPU of the job."""
     share = "" if gpu.percent is None else f"is busy {gpu.percent} % of the time, "
     return f"Its GPU {gpu.index} {share}has {gpu.memory_mib} MiB of its memory in use."
 
 
 def cpu_line(activity: Activity) -> str:
-    """How much CPU it uses now, and how much its processes have used."""
+    """The CPU that the job uses now, and the CPU time that its processes have used."""
     cores = f"{activity.cpu_cores:.2f} CPU cores" if activity.cpu_cores else "no CPU"
     used = format_clock(activity.cpu_seconds or 0)
     return f"It uses {cores} now. Its processes have used {used} of CPU time."
@@ -542,8 +544,8 @@ def state_words(main: MainProcess) -> str:
 
 
 def explanation(diagnosis: Diagnosis, out: Output, *, waits: bool = False) -> list[str]:
-    """What went wrong, then what was seen and what to do; of a job that is over also whose fault it
-    is and whether trying again helps.
+    """Say what went wrong, what was seen and what to do. For a job that is over, also say whose
+    fault it is and if trying again helps.
     """
     what = one_line(diagnosis.what)
     more = "" if one_line(diagnosis.why) in what else diagnosis.why

@@ -1,4 +1,5 @@
-"""SilenceNotes: tells who follows a log on a terminal that the job is silent, and not the command.
+"""SilenceNotes: a note, on a terminal that follows a log, that the job is silent, and not the
+command.
 
 Not here: the log itself (logs.py). A note goes to stderr, so it never is in a log that is kept.
 """
@@ -36,7 +37,7 @@ class SilenceNotes:
         self._in_line = False  # the terminal's cursor stands behind an unfinished line
 
     def passed_on(self, chunks: Iterable[bytes]) -> Generator[bytes]:
-        """The chunks as they are, with notes on stderr between them."""
+        """Yield the chunks as they are, with notes on stderr between them."""
         for chunk in chunks:
             yield chunk
             if chunk:
@@ -74,7 +75,9 @@ class SilenceNotes:
         self._out.note(silence_words(job, since))
 
     def _silent_since(self, job: Job) -> datetime:
-        """When its log last grew: as its place says, else when something of it came here."""
+        """The time when the job's log last grew, as its place says; else when a part of it last
+        came here.
+        """
         activity = self._client.activity(job.id) if job.status is Status.RUNNING else None
         if activity is None or activity.log_changed_at is None:
             return self._heard_at
@@ -82,7 +85,7 @@ class SilenceNotes:
 
 
 def silence_words(job: Job, since: datetime) -> str:
-    """That there is nothing to print, and that the job is not ended by leaving it."""
+    """Say that there is nothing to print, and that leaving the job does not end it."""
     if job.status is not Status.RUNNING:
         reason = show.message(job)
         words = f"{job.id} is {job.status}" + (f": {reason}" if reason else "")

@@ -1,6 +1,4 @@
-"""`tao skills`: which skills a bank has, what each says, whether all can be used; and a copy of the
-packaged bank.
-"""
+"""`tao skills`: list a bank's skills, show or check them; and write a copy of the packaged bank."""
 
 from __future__ import annotations
 
@@ -109,7 +107,7 @@ def show_skill(out: Output, word: str | None, skill_bank: str | None) -> None:
 
 
 def images_of_actions(bank: Bank, skill: Skill) -> dict[str, str]:
-    """Image key or image -> image, "" where the key stands for nothing."""
+    """Image key or image -> image; "" if the key stands for nothing."""
     from tao_sdk.skills.images import image_if_known
 
     named = dict.fromkeys([skill.container_image, *map(skill.image_of, skill.actions)])
@@ -183,7 +181,7 @@ def check(out: Output, skill_bank: str | None) -> int:
 
 
 def verdict(count: int, findings: list[Finding]) -> str:
-    """How many skills were checked, and what was found."""
+    """The number of skills checked, and of errors and warnings."""
     from tao_sdk.cli.show import plural
     from tao_sdk.model.finding import Severity
 

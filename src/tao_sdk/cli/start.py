@@ -1,4 +1,4 @@
-"""Where `tao` begins: until the program is loaded, Ctrl-C ends it without a word. Not here: what it
+"""The start of `tao`: until the program is loaded, Ctrl-C ends it without a word. Not here: what it
 does then (main.py).
 """
 
@@ -9,11 +9,13 @@ import signal
 
 
 def main() -> None:
-    """What the script `tao` runs. Who ignores Ctrl-C, as nohup has it, goes on ignoring it."""
+    """Load and run the command: this is the script `tao`. If SIGINT is ignored, as under nohup, it
+    stays ignored.
+    """
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    gc.disable()  # what is loaded stays: to search it for garbage takes a tenth of a short command
+    gc.disable()  # loaded modules stay: a garbage search takes a tenth of a short command
     from tao_sdk.cli import main as command
 
     gc.freeze()

@@ -33,7 +33,7 @@ def fit_line(line: Line, width: int) -> Line:
 
 
 def cut_at(text: str, room: int) -> str:
-    """The text, or as much of it as there is room for, with a sign that it was cut."""
+    """The text, cut to the room for it, with a sign that it was cut."""
     if len(text) <= room:
         return text
     if room > 0:

@@ -72,9 +72,7 @@ OWN_FLAGS = frozenset(
 
 
 class Submitting(click.Command):
-    """A command whose flags depend on the platform that it is given, and that takes a command after
-    `--`.
-    """
+    """A command with the flags of the given platform, and with a command after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before, words = split_at_dashes(args)
@@ -115,8 +113,8 @@ class Submitting(click.Command):
 
 
 def prefix_of(param: click.Parameter) -> str:
-    """SPEC for a flag of the job, MODEL for one of a model, OPTION for one of the platform, "" for
-    one of the verb.
+    """SPEC for a flag of the job, MODEL for a flag of a model, OPTION for one of the platform, ""
+    for one of the verb.
     """
     name = param.name or ""
     return next((prefix for prefix in (SPEC, MODEL, OPTION) if name.startswith(prefix)), "")
@@ -125,7 +123,7 @@ def prefix_of(param: click.Parameter) -> str:
 def meant(
     error: click.UsageError, args: Sequence[str], words: Sequence[str]
 ) -> click.UsageError | UsageError:
-    """The error as what was probably meant: another platform's flag, or a command without `--`."""
+    """The error for the likely mistake: another platform's flag, or a command without `--`."""
     verb = str(error.ctx.info_name) if error.ctx else "run"
     if isinstance(error, click.NoSuchOption):
         if error.option_name == "--file" and words:
@@ -142,7 +140,7 @@ def meant(
 
 
 def flag_of_another(error: click.NoSuchOption) -> click.UsageError:
-    """A flag that only other platforms have, told as that."""
+    """The error for a flag that only other platforms have."""
     name = error.option_name.removeprefix("--").replace("-", "_")
     theirs = platforms_with(name)
     if not theirs:
@@ -296,7 +294,7 @@ def tell_stored(
     mount_line: Callable[[str], str],
     submission: Submission,
 ) -> None:
-    """Tell what is worth knowing of a job that is stored now, and with `first` its head."""
+    """Print the findings and notes of a job that is stored now, and with `first` its head."""
     with suppress(OSError):  # nobody reads; the job is handed over all the same
         job = told(out, with_mount_lines(submission, mount_line))
         if first:
@@ -310,7 +308,9 @@ def handed_over(
     first: FirstWords,
     on_stored: Callable[[Submission], None],
 ) -> Submission:
-    """The job once its platform has it. Of one that was told of and is refused, that is told."""
+    """Submit the job, and return it once its platform has it. If the platform refuses a job whose
+    head was printed, say so.
+    """
     try:
         return client.submit(
             wanted.spec,
@@ -326,8 +326,8 @@ def handed_over(
 
 
 def typed_with_mount(job_file: str | None, advice: str) -> str:
-    """The command line as it was typed, with the mount that an advice names; "" where it names
-    none, and for a job file, in which the mount belongs.
+    """The command line as it was typed, with the mount in an advice. "" if the advice has none, and
+    for a job file, in which the mount belongs.
     """
     context = click.get_current_context()
     if job_file is not None:
@@ -353,7 +353,7 @@ def with_mount_lines(checked: Checked, mount_line: Callable[[str], str]) -> Chec
 
 
 def told(out: Output, submission: Submission) -> Job:
-    """The job, after what is worth knowing about it."""
+    """Print the findings and notes of a submission, and return its job."""
     from tao_sdk.cli import show
 
     for finding in submission.findings:
@@ -372,8 +372,8 @@ def tell_notes(out: Output, notes: Iterable[str]) -> None:
 
 
 def interrupted(client: Client) -> Detached:
-    """Ctrl-C while the job was handed over: whoever looks next at one that is left
-    finishes that.
+    """The message for Ctrl-C while a job was handed over. If one is left, the next process that
+    looks at it finishes that.
     """
     job = last_submitted(client)
     if not job:
@@ -392,7 +392,7 @@ def watched(
     client: Client, out: Output, job: Job, since: int = 0, first: FirstWords | None = None
 ) -> int:
     """Watch the job until it has ended. With --json its events after number `since` are printed.
-    `first` are the words that were told of it before.
+    `first` are the lines that were printed about it before.
     """
     from tao_sdk.cli.watching import ended_with_events, ended_with_screen
 
@@ -422,8 +422,8 @@ def has_ended(client: Client, job: Job) -> bool:
 
 
 def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:
-    """A value on the command line can be read by everybody on this machine, while
-    the command runs.
+    """Warn of secrets on the command line: everybody on this machine can read them while the
+    command runs.
     """
     for name in open_secrets(params.get(SPEC + "env_vars") or ()):
         note = (

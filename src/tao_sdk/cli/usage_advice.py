@@ -1,4 +1,4 @@
-"""Usage advice: what is told about words and flags that no verb can read.
+"""Usage advice: the messages about words and flags that no verb can read.
 
 Here: a click error in this program's words, with what to type instead. Not here: the habits of
 other tools (habits.py), errors of everything else (failure.py).
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tao_sdk.client.job_request import NotAJobFile
 
 PAIR_FLAGS = frozenset({"--set", "--label", "--option"})  # NAME=VALUE, and never NAME alone
-MOUNT = lazy_compile(r"mounts: \[([^\]<>]+)\]")  # as a job file has it; <folder> is none
+MOUNT = lazy_compile(r"mounts: \[([^\]<>]+)\]")  # a mount as a job file writes it; <folder> is none
 # flags of run and plan that take no value
 FLAGS_ALONE = frozenset(
     {"--detach", "--full", "--json", "--jsonl", "--keep-results", "--no-keep-results"}
@@ -34,7 +34,7 @@ DOCUMENT_ENDS = (".yaml", ".yml", ".json")
 
 
 def usage_error(error: click.UsageError, argv: Sequence[str]) -> UsageError:
-    """The error in our words, with what to type instead."""
+    """The error in this program's words, with what to type instead."""
     verb = verb_of(error, argv)
     what = told_words(error, verb)
     if pair := pair_with_blank(argv):
@@ -43,7 +43,7 @@ def usage_error(error: click.UsageError, argv: Sequence[str]) -> UsageError:
 
 
 def verb_of(error: click.UsageError, argv: Sequence[str]) -> str:
-    """The verb that could not read its words; "" where none was reached."""
+    """The verb that could not read its words; "" if none was reached."""
     if error.ctx is None:  # a flag without its value
         return next((word for word in argv if word in VERBS), "")
     if not error.ctx.parent:
@@ -52,14 +52,14 @@ def verb_of(error: click.UsageError, argv: Sequence[str]) -> str:
 
 
 def told_words(error: click.UsageError, verb: str) -> str:
-    """What is wrong, without its guess at a flag where this program knows better."""
+    """The message of the error, without click's guess at a flag if this program knows better."""
     if isinstance(error, click.NoSuchOption) and flag_instead(verb, error.option_name):
         return f"No such option: {error.option_name}"
     return told_error(error)
 
 
 def advice(error: click.UsageError, verb: str) -> tuple[str, str]:
-    """What to do next: its words, and the command that they end with, if any."""
+    """What to do next: the advice, and the command that it ends with, if any."""
     if words := known_habit(error, verb):
         return words, ""
     help_command = f"tao {verb} --help" if verb else "tao --help"
@@ -69,7 +69,7 @@ def advice(error: click.UsageError, verb: str) -> tuple[str, str]:
 
 
 def known_habit(error: click.UsageError, verb: str) -> str:
-    """What the tables of habits say to it; "" where they say nothing."""
+    """The advice in the tables of habits for this error; "" if they have none."""
     if isinstance(error, click.NoSuchOption):
         return flag_instead(verb, error.option_name)
     if isinstance(error, click.BadParameter) and error.param is not None:
@@ -83,7 +83,7 @@ def known_habit(error: click.UsageError, verb: str) -> str:
 
 
 def pair_with_blank(argv: Sequence[str]) -> str:
-    """`--set lr=3` where `--set lr 3` was typed; "" where nothing is like that."""
+    """`--set lr=3` for a typed `--set lr 3`; "" for anything else."""
     before_dashes, _ = split_at_dashes(argv)
     flags_and_names = pairwise(before_dashes)
     for (flag, name), value in zip(flags_and_names, before_dashes[2:], strict=False):
@@ -103,8 +103,8 @@ def split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:
 def whole_line(
     error: NotAJobFile, verb: str, args: Sequence[str], words: Sequence[str]
 ) -> UsageError:
-    """The error with all that is to be typed: the flags that were, and what comes behind them.
-    `args` stand before `--`, `words` after it.
+    """The error with the whole line to type: the typed flags, and the words behind them. `args`
+    stand before `--`, `words` after it.
     """
     if platform := platform_as_word(verb, args, words):
         return platform
@@ -115,8 +115,8 @@ def whole_line(
 
 
 def line_with_mount(advice: str, verb: str, args: Sequence[str], words: Sequence[str]) -> str:
-    """The whole command to type with the mount that an advice has as a job file writes it; "" where
-    it has none. `args` stand before `--`, `words` after it.
+    """The whole command to type, with the mount that an advice gives as a job file writes it. "" if
+    it gives none. `args` stand before `--`, `words` after it.
     """
     mount = MOUNT.search(advice)
     if not mount:
@@ -127,7 +127,7 @@ def line_with_mount(advice: str, verb: str, args: Sequence[str], words: Sequence
 
 def platform_as_word(verb: str, args: Sequence[str], words: Sequence[str]) -> UsageError | None:
     """The error for a platform or endpoint that was typed without its flag, as in `tao run docker
-    job.yaml`; None where no word is one, or it begins a command.
+    job.yaml`. None if no word is one, or it begins a command.
     """
     from tao_sdk.client.place_names import place_names
 
@@ -150,7 +150,7 @@ def platform_as_word(verb: str, args: Sequence[str], words: Sequence[str]) -> Us
 
 
 def refuse_flag_as_command(verb: str, args: Sequence[str], words: Sequence[str]) -> None:
-    """Raises UsageError for flags of the verb behind `--`, where the command stands."""
+    """Raise UsageError for flags of the verb behind `--`, where the command stands."""
     if len(words) < 2 or not words[0].startswith("-"):
         return
     what = f"The command begins with a flag: {words[0]}."
@@ -163,7 +163,7 @@ def refuse_flag_as_command(verb: str, args: Sequence[str], words: Sequence[str])
 
 def command_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
     """The error for a command typed without dashes before it, such as `tao run python x.py --lr 3`
-    or `tao run x.py --lr 3`; None where no word is a program or a script.
+    or `tao run x.py --lr 3`. None if no word is a program or a script.
     """
     at = next((index for index in bare_words(args) if is_program(args[index])), None)
     if at is None:
@@ -178,8 +178,8 @@ def command_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
 
 
 def script_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
-    """The error for a script and its flags in the place of the job file; None where no word is a
-    script that is there.
+    """The error for a script and its flags in the place of the job file. None if no word is an
+    existing script.
     """
     from tao_sdk.client.job_request import INTERPRETERS
 
@@ -194,7 +194,7 @@ def script_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
 
 
 def bare_words(args: Sequence[str]) -> list[int]:
-    """Where words stand that are neither flags nor values of flags."""
+    """The indexes of the words that are neither flags nor values of flags."""
     return [
         index
         for index, word in enumerate(args)

@@ -1,5 +1,5 @@
-"""The verbs of the command: what each is called, what it does in a few words, and the module that
-is loaded when it is used.
+"""The verbs of the command: the name of each, its purpose in a few words, and the module that is
+loaded when it is used.
 """
 
 from __future__ import annotations

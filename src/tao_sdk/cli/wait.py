@@ -95,7 +95,7 @@ def wait(
 
 
 class ChangeLines:
-    """A note for each change of a job that lives, one line for its end."""
+    """Prints a note for each change of a live job, and one line for its end."""
 
     def __init__(self, client: Client, out: Output) -> None:
         self.client, self.out = client, out
@@ -121,16 +121,16 @@ class ChangeLines:
 def jobs_to_wait_for(
     client: Client, out: Output, jobs: Sequence[str], labels: Sequence[str]
 ) -> list[Job]:
-    """The jobs that are named, or those with the labels."""
+    """The named jobs, or the jobs with the labels."""
     if labels:
         return jobs_labelled(client, read_pairs("--label", labels))
     return [client.get_job(one_to_wait_for(client, out, job), look=False) for job in jobs]
 
 
 def one_to_wait_for(client: Client, out: Output, job: str) -> str:
-    """The id of the only live one of several jobs of that name, else of the newest; it says so.
+    """The id of the only live job of that name, else of the newest, with a note.
 
-    Raises UsageError where several are live: what follows `tao wait` needs them all.
+    Raises UsageError if several are live: the command after `tao wait` needs them all.
     """
     same_name = ids_named(client, job)
     if len(same_name) < 2:
@@ -154,7 +154,7 @@ def standing_line(job: Job, out: Output) -> str:
 
 
 def standing_message(job: Job, now: datetime) -> str:
-    """How far it is, what follows, or what its platform says."""
+    """The job's progress, the attempt that follows, or the platform's message."""
     if job.waits_for_next_attempt:
         return f"attempt {job.attempt + 1} follows"
     message = show.message(job)
@@ -210,7 +210,7 @@ def cancel(
         tell_none_live(out, parent, labels)
     for job in canceled:
         tell_canceled(client, out, job, over[job.id])
-        if len(canceled) == 1 or is_crash(job.exit_code):  # of many, no log is read in vain
+        if len(canceled) == 1 or is_crash(job.exit_code):  # for many jobs, no log is read in vain
             tell_failed_end(client, out, job)
     for error in errors[1:]:
         out.note(f"error: {error}")
@@ -224,7 +224,7 @@ def cancel(
 def jobs_to_cancel(
     client: Client, out: Output, jobs: Sequence[str], parent: str | None, labels: Sequence[str]
 ) -> list[str]:
-    """The ids of the jobs that are named, else of the live ones of a parent or with the labels."""
+    """The ids of the named jobs, else of the live ones of a parent or with the labels."""
     if parent:
         return [job.id for job in client.live_children(parent)]
     if labels:
@@ -248,7 +248,7 @@ def tell_none_live(out: Output, parent: str | None, labels: Sequence[str]) -> No
 
 
 def tell_canceled(client: Client, out: Output, job: Job, is_over: bool) -> None:
-    """How the job ended, and where to look for what it left."""
+    """Print how the job ended, and where to look for what it left."""
     out.line(standing_line(job, out))
     out.note(left_behind(client, job))
     for note in client.notes(job.id):
@@ -265,7 +265,7 @@ def tell_failed_end(client: Client, out: Output, job: Job) -> None:
 
 
 def live_one(client: Client, out: Output, job: str) -> str:
-    """The id of the only live one of several jobs of that name, and it says so; else `job`."""
+    """The id of the only live job of that name, with a note; else `job`."""
     same_name = ids_named(client, job)
     if len(same_name) < 2:
         return job
@@ -281,13 +281,13 @@ def live_one(client: Client, out: Output, job: str) -> str:
 
 
 def live_labelled(client: Client, labels: Sequence[str]) -> list[str]:
-    """The ids of the live jobs with these labels. Raises JobNotFound where none has them."""
+    """The ids of the live jobs with these labels. Raises JobNotFound if none has them."""
     jobs = jobs_labelled(client, read_pairs("--label", labels))
     return [job.id for job in jobs if not job.status.terminal]
 
 
 def left_behind(client: Client, job: Job) -> str:
-    """Where to look for what an ended job has left."""
+    """The places to look for what an ended job has left."""
     results = ""
     if has_results_folder(client, job):
         results = f"results  {show.path(job.results_dir)}  "
@@ -295,7 +295,9 @@ def left_behind(client: Client, job: Job) -> str:
 
 
 def stop_watching(stop: threading.Event, _signal: int, _frame: FrameType | None) -> None:
-    """A thread sets it: the one that the signal interrupted may hold the event's own lock."""
+    """Set the event from a new thread: the thread that the signal interrupted may hold the event's
+    lock.
+    """
     _thread.start_new_thread(stop.set, ())
 
 
@@ -322,7 +324,7 @@ def watch(client: Client, out: Output, forever: bool) -> int:
 
 
 def tell_failed_hooks(out: Output, ids: Sequence[str]) -> None:
-    """Which jobs have hooks that have failed, a line each."""
+    """Name the jobs with hooks that have failed, a line each."""
     if not ids:
         return
     out.note("Hooks have failed and are tried again by whoever watches later: tao watch. Jobs:")
@@ -331,7 +333,7 @@ def tell_failed_hooks(out: Output, ids: Sequence[str]) -> None:
 
 
 def tell_live_jobs(out: Output, live: int) -> None:
-    """What `tao watch` leaves: how many jobs are live."""
+    """Print how many jobs are still live when `tao watch` ends."""
     out.object(watch_view(live))
     if live:
         out.note("No longer watching; the jobs go on. Come back: tao watch")

@@ -1,4 +1,6 @@
-"""Waits for other machines, as the command tells them: a line each on stderr, and no line twice."""
+"""Waits for other machines, as the command prints them: a line each on stderr, and no line
+twice.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from tao_sdk.model.logger_names import WAITS
 
 
 class WaitLines(logging.Handler):
-    """A line on stderr for each wait of another text."""
+    """Prints a line on stderr for each wait with a new text."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -23,7 +25,7 @@ class WaitLines(logging.Handler):
 
 
 def tell_waits() -> None:
-    """Print from now on what is waited for."""
+    """Print all waits from now on."""
     logger = logging.getLogger(WAITS)
     logger.setLevel(logging.INFO)
     logger.handlers = [WaitLines()]

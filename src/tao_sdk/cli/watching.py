@@ -40,8 +40,8 @@ Draw = Callable[[Scene, list[Progress]], None]
 
 
 def ended_with_screen(client: Client, out: Output, job: Job, first: FirstWords) -> Job:
-    """Draw the job until it has ended, then how it ended; the job as it then is. `first` may have
-    told its head before.
+    """Draw the job until it has ended, then how it ended; return the ended job. `first` may have
+    printed its head before.
     """
     scene = Scene(job, began_at=began_at(job))
     drawing = live_screen(out, first) if out.screen else plain_lines(out, Plain(first.told))
@@ -64,8 +64,8 @@ def plain_lines(out: Output, plain: Plain) -> Generator[Draw]:
 
 
 def lines_beside_progress(scene: Scene, budget: LineBudget, at: float) -> list[str]:
-    """The lines of the program to be shown now beside its progress; before it has told any, its
-    last lines are shown in another way.
+    """The program's lines to show now beside its progress. Before it has reported any, its last
+    lines are shown in another way.
     """
     if not scene.progress.is_counted:
         return []
@@ -120,18 +120,18 @@ STYLES: Mapping[str, Mapping[str, Any]] = {"": {}, "bold": {"bold": True}, "dim"
 
 
 def print_styled(out: Output, lines: Iterable[Line]) -> None:
-    """The lines on stdout, coloured where colour can be seen."""
+    """Print the lines on stdout, coloured if colour can be seen."""
     for line in lines:
         out.line("".join(paint_span(out, *span) for span in line))
 
 
 def paint_span(out: Output, text: str, style: str) -> str:
-    """The text in its style, which is a weight or else a colour."""
+    """The text in its style: a weight or else a colour."""
     return out.paint(text, **STYLES.get(style, {"color": style}))
 
 
 def tell_end(client: Client, out: Output, scene: Scene) -> None:
-    """How it ended: the final line, where the results are, the curve; why it failed."""
+    """Print how the job ended: the final line, where the results are, the curve; why it failed."""
     job = scene.job
     seen = results_of(client, job)
     if seen.refusal:
@@ -157,13 +157,13 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
 
 
 def tell_notes(client: Client, out: Output, job: Job) -> None:
-    """What is worth knowing beside how it ended; of a job that is Complete that is a warning."""
+    """Print the notes on how the job ended. For a Complete job each of them is a warning."""
     head = f"{out.paint('warning', 'yellow')}: " if job.status is Status.COMPLETE else "  "
     out.lines(f"{head}{note}" for note in client.notes(job.id))
 
 
 def tell_curve(out: Output, progress: Progress) -> None:
-    """The curve of the whole job, on a terminal."""
+    """Print the curve of the whole job, on a terminal."""
     if not out.terminal or len(progress.history) < 2:
         return
     width = out.width or 80
@@ -174,8 +174,8 @@ def tell_curve(out: Output, progress: Progress) -> None:
 def places_to_look(
     job: Job, progress: Progress, results: Results | None, left_out: bool
 ) -> list[tuple[str, str]]:
-    """What the job left, its curve, and the log of one that failed or of which lines were
-    `left_out`, each with its name.
+    """The name and the path of each place to look: what the job left, its curve, and its log. The
+    log is listed if the job failed, or if lines of it were `left_out`.
     """
     curve = curve_of(job, progress)
     shown: list[tuple[str, str]] = []
@@ -200,7 +200,9 @@ def tell_why(client: Client, out: Output, scene: Scene) -> None:
 
 
 def ended_with_events(client: Client, out: Output, job: Job, since: int = 0) -> Job:
-    """`tao run --json`: every event after number `since` as a line, then the job as the last."""
+    """Carry out `tao run --json`: print every event after number `since` as a line, then the job as
+    the last.
+    """
     for [now] in client.follow_jobs([job.id]):
         job = client.refresh_progress(now)
         for event in client.events(job.id, since):

@@ -1,5 +1,5 @@
-"""The client: what the SDK classes, the `tao` command and every other door are made of. Names are
-loaded on first use.
+"""The client: the base of the SDK classes, the `tao` command and every other door. Names are loaded
+on first use.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from tao_sdk.engine.engine import Engine
 
 @dataclass
 class BackgroundWatch:
-    """Started when there is something to watch; it ends when no job is live, and may be started
-    again.
+    """A watcher thread that starts when there is something to watch and ends when no job is live.
+    It may be started again.
     """
 
     engine: Engine
@@ -38,22 +38,22 @@ class BackgroundWatch:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop watching, and wait until that has stopped."""
+        """Stop watching, and wait until the watcher has stopped."""
         self._closed.set()
         if (thread := self._thread) is not None:
             thread.join()
 
     def watch(self, stop: threading.Event | None = None) -> None:
-        """Watch in this thread; returns when no job is live, or `stop` is set, without one when
-        this is closed.
+        """Watch in this thread. Returns when no job is live, or when `stop` is set; without `stop`,
+        when this object is closed.
         """
-        from tao_sdk.engine.watch import Watcher  # what submits needs none of it
+        from tao_sdk.engine.watch import Watcher  # not needed to submit
 
         Watcher(self.engine, self.callbacks, stop or self._closed, self.poll_interval).run()
 
     def _watch_on(self) -> None:
-        """Watch for as long as jobs come: one that is submitted while the watcher is about to leave
-        is watched too.
+        """Watch for as long as jobs come. A job that is submitted while the watcher is about to
+        leave is watched too.
         """
         while self._take_more():
             self.watch()
@@ -68,9 +68,10 @@ class BackgroundWatch:
 
     @contextmanager
     def carrying(self) -> Generator[Callable[[], None]]:
-        """Gives what makes this process the watcher, if it is none, until the block is left.
+        """Give a function that starts a watcher in this process if there is none. It stops at the
+        block's end.
 
-        A watcher ends when no job is live. The next call begins another one.
+        A watcher ends when no job is live. The next call of the function starts another one.
         """
         stop = threading.Event()
         carriers: list[threading.Thread] = []

@@ -1,4 +1,4 @@
-"""Call checks: what a program passes to the calls of Client, checked before anything is asked.
+"""Call checks: the arguments that a program passes to Client, checked before any backend is asked.
 
 Not here: what a field of a job allows (model/spec.py), and what a platform's checks find in a plan
 (engine/prepare.py).
@@ -32,7 +32,9 @@ R = TypeVar("R")
 
 
 def suggests_arguments(method: Callable[P, R]) -> Callable[P, R]:
-    """A TypeError for an argument that the method does not have names the one that was meant."""
+    """Decorate a method: its TypeError for an unknown argument names the argument that was
+    meant.
+    """
     known = [name for name in inspect.signature(method).parameters if name != "self"]
 
     @functools.wraps(method)
@@ -50,8 +52,8 @@ def suggests_arguments(method: Callable[P, R]) -> Callable[P, R]:
 def read_job(
     call: str, spec: JobSpec | Mapping[str, Any] | str | None, keywords: Mapping[str, Any]
 ) -> JobSpec:
-    """The job that `call` (submit or plan) was given. Raises SpecError, and UsageError where there
-    is none, or where its fields came as keywords.
+    """The job passed to `call` (submit or plan). Raises SpecError; raises UsageError if there is no
+    job, or its fields came as keywords.
     """
     if keywords:
         name = next(iter(keywords))
@@ -82,7 +84,7 @@ def is_job_file(given: Any) -> bool:
 
 
 def read_jobs(call: str, specs: Any) -> list[JobSpec | Mapping[str, Any]]:
-    """The jobs that `call` was given. Raises UsageError for one job, or none, in place of a
+    """The jobs passed to `call`. Raises UsageError for a single job, or none, in place of a
     list.
     """
     kind = type(specs).__name__
@@ -93,9 +95,7 @@ def read_jobs(call: str, specs: Any) -> list[JobSpec | Mapping[str, Any]]:
 
 
 def gpus_of(job: JobSpec | Mapping[str, Any]) -> int:
-    """0 for a job that surely needs no GPU, else 1. What else it says is checked when it is
-    submitted.
-    """
+    """0 for a job with a gpu_count of 0, else 1. Submitting the job checks any other value."""
     count = job.get("gpu_count") if isinstance(job, Mapping) else getattr(job, "gpu_count", None)
     if count == 0:
         return 0
@@ -108,7 +108,7 @@ def needs_image(place: str, settings: Settings) -> bool:
 
 
 def refuse_no_image(spec: JobSpec, place: str, settings: Settings) -> None:
-    """Raises Refused for a job without an image where every job needs one. No platform is asked."""
+    """Raise Refused for a job without an image if every job needs one. No platform is asked."""
     if spec.image or not needs_image(place, settings):
         return
     refused = Refused(
@@ -121,8 +121,8 @@ def refuse_no_image(spec: JobSpec, place: str, settings: Settings) -> None:
 
 
 def line_count(tail: Any) -> int | None:
-    """How many lines at the end of a log are wanted; None for all of them. Raises UsageError for
-    what is no whole number of 0 or more.
+    """The number of lines to read from the end of a log; None for the whole log. Raises UsageError
+    for a value that is not a whole number of 0 or more.
     """
     if tail is None:
         return None
@@ -130,12 +130,14 @@ def line_count(tail: Any) -> int | None:
 
 
 def rank_number(rank: Any) -> int:
-    """The rank whose log is wanted. Raises UsageError for what is no whole number of 0 or more."""
+    """The rank of the log. Raises UsageError for a value that is not a whole number of 0 or
+    more.
+    """
     return whole_number("rank", rank, "For all ranks, leave it out.")
 
 
 def whole_number(name: str, value: Any, advice: str) -> int:
-    """The value as an int. Raises UsageError for what is no whole number of 0 or more."""
+    """The value as an int. Raises UsageError if it is not a whole number of 0 or more."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -147,14 +149,16 @@ def whole_number(name: str, value: Any, advice: str) -> int:
 
 
 def refuse_no_seconds(name: str, value: Any, meaning: str, least: float = 0.0) -> None:
-    """Raises UsageError for what is no number of seconds of at least `least`, or without end."""
+    """Raise UsageError unless the value is a finite number of seconds of at least `least`."""
     if isinstance(value, Real) and least <= float(value) < threading.TIMEOUT_MAX:
         return
     raise UsageError(f"{name} is {value!r}.", meaning, "Give seconds, as a number.")
 
 
 def refuse_one_text(name: str, value: Any) -> None:
-    """Raises UsageError for one id where a list of ids is wanted: its letters would be the ids."""
+    """Raise UsageError for one id in place of a list of ids: its letters would be taken for the
+    ids.
+    """
     if isinstance(value, str):
         what = f"{name} is the text {value!r}; it must be a list of ids."
         raise UsageError(what, "", f"Write [{value!r}].")

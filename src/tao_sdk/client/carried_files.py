@@ -46,7 +46,7 @@ def with_contents(spec: JobSpec) -> JobSpec:
 
 
 def path_like_texts(files: Mapping[str, object]) -> Iterator[str]:
-    """A warning for each text that is probably the path of a file."""
+    """Yield a warning for each text that is probably the path of a file."""
     for target, text in files.items():
         if isinstance(text, str) and "\n" not in text and text.endswith(PATH_ENDS):
             yield (
@@ -92,7 +92,7 @@ def named_files(target: str, path: Path, source: Value) -> Iterator[tuple[str, P
 
 
 def missing_file(target: str, path: Path, source: Value) -> DocumentError:
-    """The error for a file that is not there, with the one that was probably meant."""
+    """The error for a missing file. It names the file that was probably meant."""
     in_document = bool(source.place.line)
     key, why = f"files.{target}: ", "Paths are relative to the job file."
     near = difflib.get_close_matches(path.name, names_beside(path), n=1)

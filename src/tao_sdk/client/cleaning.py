@@ -1,5 +1,5 @@
-"""Cleaning: forgetting ended jobs, and removing what they left at their backends. Logs are kept
-first; results stay.
+"""Cleaning: forget ended jobs, and remove what they left at their backends. Logs are kept first;
+results stay.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def refuse_live(job: Job) -> None:
 
 
 def release(engine: Engine, job: Job) -> None:
-    """Remove what its backend still has of an ended job. Raises Unreachable."""
+    """Remove what the backend still has of an ended job. Raises Unreachable."""
     for row in engine.store.attempts(job.id):
         if row.ref is not None:
             drain(engine, job, row)
@@ -40,8 +40,8 @@ def release(engine: Engine, job: Job) -> None:
 
 
 def force_away(engine: Engine, job: Job, is_gone: bool) -> bool:
-    """Remove what is left of a job at once, where its backend can. True once nothing of it is
-    there; `is_gone`: what the backend said before. Raises Unreachable.
+    """Remove the rest of a job at once, if its backend can. True once nothing of the job is there.
+    `is_gone` is the backend's earlier answer. Raises Unreachable.
     """
     backend = engine.backend_of(job)
     if not isinstance(backend, ForcesAway):
@@ -52,10 +52,10 @@ def force_away(engine: Engine, job: Job, is_gone: bool) -> bool:
 
 
 def clean_old_jobs(engine: Engine, older_than: timedelta, dry_run: bool) -> list[str]:
-    """The ids of the jobs that are cleaned, and what crashes left in the store is, too. Of a dry
-    run, those that would be.
+    """Clean the jobs, and remove what crashes left in the store. Return the ids of the cleaned
+    jobs; for a dry run, of the jobs that would be cleaned.
 
-    What cannot be let go of now keeps no other from it: its error is raised once all are done.
+    A job that cannot be cleaned now keeps no other from it: its error is raised once all are done.
     """
     job_ids = [
         job.id for job in engine.store.list() if is_old(job, older_than) and not job.released
@@ -74,7 +74,9 @@ def is_old(job: Job, older_than: timedelta) -> bool:
 
 
 def clean_job(engine: Engine, job_id: str) -> TaoError | None:
-    """Why nothing could be removed of it, if so. One that was forgotten meanwhile is clean."""
+    """Release the job's files. Return the error if nothing could be removed; None also for a job
+    that was forgotten meanwhile.
+    """
     try:
         release(engine, engine.store.get(job_id))
         submit.change(engine, job_id, as_released)

@@ -118,7 +118,7 @@ class Client:
 
     @property
     def store(self) -> Store:
-        """What is remembered, without a look at any backend."""
+        """The store of jobs and events. Reading it asks no backend."""
         return self.engine.store
 
     def __enter__(self) -> Self:
@@ -133,7 +133,7 @@ class Client:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        """A job is passed to another process by its id."""
+        """Refuse to be pickled: pass a job to another process by its id."""
         raise TypeError(
             f"A {type(self).__name__} belongs to its process: make one in "
             "the other, and pass it job.id."
@@ -159,8 +159,8 @@ class Client:
         **keywords: Any,
     ) -> submit.Submission:
         """Hand a job over, given as a JobSpec or as a mapping of its fields, as a job file has
-        them. `platform` may be left out where the SDK is of one platform. `options` are those of
-        the platform, by name: help(client.options_class("slurm")).
+        them. `platform` may be left out if the SDK is of one platform. `options` are the platform's
+        options, by name: help(client.options_class("slurm")).
 
         Returns at once, with `job`, `findings` (warnings of the checks) and `notes`. A submit that
         is repeated with its `idempotency_key` starts no second job: `job` is the first one's, and
@@ -168,14 +168,14 @@ class Client:
         start a new job: from then on its id is known, unless this raises.
 
         Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started. Raises
-        UsageError for `keywords`: fields belong into the spec; and for the key of another job.
+        UsageError for `keywords`, as fields belong into the spec, and for the key of another job.
         """
         if idempotency_key is not None:
             check_key(idempotency_key)
         spec = call_checks.read_job("submit", spec, keywords)
         platform = platform or self._own_place("submit")
         call_checks.refuse_no_image(spec, platform, self.settings)
-        from tao_sdk.engine.prepare import Request  # what only looks needs none of it
+        from tao_sdk.engine.prepare import Request  # not needed to look at jobs
 
         callables, stored = hooks.split(spec.hooks)
         request = Request(
@@ -200,11 +200,11 @@ class Client:
         *,
         parent: str | None = None,
     ) -> list[submit.Submission | TaoError]:
-        """As `submit` for many, several at once: in the order of `specs`, what that returned for
-        each, or the error that it raised for that one.
+        """Submit many jobs, several at once. Return a list in the order of `specs`: for each job
+        what `submit` returned, or the error that it raised.
 
-        Raises, with nothing started, where the platform cannot be used at all. Ctrl-C stops those
-        that have not begun; those that have are handed over first.
+        Raises, with nothing started, if the platform cannot be used at all. Ctrl-C skips the jobs
+        that have not begun; jobs already being submitted are handed over first.
         """
         jobs = call_checks.read_jobs("submit_all", specs)
         place = platform or self._own_place("submit_all")
@@ -234,11 +234,11 @@ class Client:
         options: Mapping[str, Any] | None = None,
         **keywords: Any,
     ) -> Planned:
-        """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is
-        stored. Raises as `submit`.
+        """Return what `submit` would send, with the findings of the checks. Nothing is sent and
+        nothing is stored. Raises as `submit`.
 
-        Where the cluster or the daemon does not answer, the plan has `asked` False and a finding
-        that says what was not checked.
+        If the cluster or the daemon does not answer, the plan has `asked` False, and a finding says
+        what was not checked.
         """
         spec = call_checks.read_job("plan", spec, keywords)
         platform = platform or self._own_place("plan")
@@ -261,12 +261,12 @@ class Client:
         skill_bank: str | Path = "",
         **fields: Any,
     ) -> ModelJob:
-        """The job of a model of the skill bank: `spec`, to submit; `origins`, where each value came
-        from; `warnings`. Nothing is run.
+        """Prepare the job of a model of the skill bank. Return `spec`, to submit; `origins`, where
+        each value came from; `warnings`. Nothing is run.
 
         `data` are datasets by name, `values` those of the spec by full key or short name, and
-        `fields` the job's other fields, such as gpu_count. Of a `parent`, which has to be Complete,
-        the `checkpoint` is taken: best, latest, epoch:N, step:N or a path.
+        `fields` the job's other fields, such as gpu_count. The `checkpoint` is taken from a
+        `parent`, which has to be Complete: best, latest, epoch:N, step:N or a path.
 
         Raises SpecError, SkillNotFound, ActionNotFound, BankError, JobNotFound, Unreachable.
         """
@@ -284,13 +284,12 @@ class Client:
         parent_job_id: str | None = None,
         checkpoint: str = "",
     ) -> str | None:
-        """What a name in spec_params of a skill stands for, for this job: the folder of its results
-        (output_dir), or of its parent's checkpoints one (parent_model, parent_model_folder,
-        resume_model).
+        """Return the value of a name in a skill's spec_params, for this job: the folder of its
+        results (output_dir), or a checkpoint of its parent or the checkpoint's folder
+        (parent_model, parent_model_folder, resume_model).
 
-        None where the name stands for nothing, or there is no parent; `parent_job_id` is the
-        parent where the job itself has none. `network_arch` is checked against the skill bank.
-        Raises as `prepare`.
+        None if the name is not known, or there is no parent. `parent_job_id` is the parent of a job
+        that has none itself. `network_arch` is checked against the skill bank. Raises as `prepare`.
         """
         from tao_sdk.client import model_calls
 
@@ -309,7 +308,7 @@ class Client:
         return model_calls.model_path(self, job_id, checkpoint)
 
     def _own_place(self, call: str) -> str:
-        """The endpoint or the platform of this SDK. Raises UsageError where it is of none."""
+        """The endpoint or the platform of this SDK. Raises UsageError if it has none."""
         if place := self.endpoint or self.platform:
             return place
         known = ", ".join(self.platforms())
@@ -334,8 +333,8 @@ class Client:
     # Looking
 
     def get_job(self, job: str, *, look: bool = True) -> Job:
-        """The job of an id, a name, or the start of an id. Asks its backend first, and reads on in
-        its log, unless told not to.
+        """The job with this id or name, or whose id starts so. Asks its backend first, and reads on
+        in its log, unless told not to.
 
         Raises JobNotFound, and UsageError when several jobs fit.
         """
@@ -344,8 +343,8 @@ class Client:
         return listing.named_jobs(self.engine, [seen])[0]
 
     def get_job_status(self, job_id: str) -> JobStatus:
-        """The job's status, message, and when that was seen. Asks its backend first. Raises
-        JobNotFound.
+        """The job's status, its message, and the time of the last look. Asks its backend first.
+        Raises JobNotFound.
         """
         found = self.store.get(self.store.resolve(job_id))
         job = found if found.status.terminal else self._fired([self._looks.look(found)])[0]
@@ -365,21 +364,22 @@ class Client:
         look: bool = True,
         sort: str = "created",
     ) -> list[Job]:
-        """Newest first, at most `limit`; `statuses` such as ["Running"].
+        """List the jobs, newest first, at most `limit`; `statuses` such as ["Running"].
 
         `sort` is created, name, status, a metric (the best value first), or a setting or label (the
         smallest value first); jobs without it come last. Any other word is a UsageError.
 
-        The live ones are looked at first, in one query per endpoint, and what is new in their logs
-        is read. Where each log is a question to a server, those that somebody else reads are not.
+        The live jobs are looked at first, in one query per endpoint, and the new parts of their
+        logs are read. If each log costs a question to a server, logs that another process reads are
+        left to it.
         """
         place = platform or self.endpoint or self.platform
         query = listing.JobQuery(statuses, place, labels or {}, parent, limit, sort)
         return listing.list_jobs(self.engine, query, self._see_all if look else None)
 
     def compare(self, jobs: Sequence[str], metric: str | None = None) -> Comparison:
-        """In which settings the jobs differ, and the best and last value of `metric`, or of the one
-        that most of them have.
+        """Compare jobs: the settings in which they differ, and the best and last value of `metric`,
+        or of the metric that most of them have.
 
         Raises UsageError for fewer than two jobs, and for a metric that none of them has.
         """
@@ -400,8 +400,8 @@ class Client:
     def events(
         self, job: str | None = None, since: int = 0, follow: bool = False
     ) -> Iterator[Event]:
-        """What happened after sequence number `since`, in order; with follow, without end or until
-        the job has ended.
+        """Yield the events after sequence number `since`, in order. With follow, go on until the
+        job has ended, or without end if no job is given.
         """
         job_id = self.store.resolve(job) if job else None
         if follow:
@@ -416,7 +416,7 @@ class Client:
         return Follower(self.engine, self._background, self._fired)
 
     def refresh_progress(self, job: Job) -> Job:
-        """The job with its progress as of now, from what is new in its log."""
+        """Read the new part of the job's log, and return the job with its progress as of now."""
         from tao_sdk.engine import progress
 
         return progress.scan(self.engine, job, math.inf)
@@ -430,7 +430,7 @@ class Client:
         return self._fired(look_and_read(self.engine, jobs))
 
     def _fired(self, seen: list[Job]) -> list[Job]:
-        """The same jobs, after the callbacks that what was seen of them is due."""
+        """The same jobs, after calling their callbacks that are due."""
         for job in seen:
             if job.id in self._callbacks.of_job:
                 self._callbacks.fire(self.engine, job)
@@ -455,8 +455,8 @@ class Client:
         timeout: float | None = None,
         on_change: Callable[[Job], None] | None = None,
     ) -> list[Job]:
-        """Wait until every one has ended. `on_change` is called with each whose status, message or
-        epoch changed.
+        """Wait until every job has ended. `on_change` is called with each job whose status, message
+        or epoch changed.
         """
         call_checks.refuse_one_text("ids", ids)
         jobs = [self.store.get(self.store.resolve(job_id)) for job_id in ids]
@@ -471,18 +471,18 @@ class Client:
         return jobs
 
     def follow_jobs(self, ids: Sequence[str], timeout: float | None = None) -> Iterator[list[Job]]:
-        """The jobs as they now are, again and again until all have ended, as often as is polite to
-        ask.
+        """Yield the jobs as they now are, again and again until all have ended, as often as is
+        polite to ask.
 
-        A further attempt that is due is started by us where nobody else watches.
+        Starts a further attempt that is due if no other process watches.
 
-        Raises WaitTimeout after `timeout` seconds, UsageError where it is no number.
+        Raises WaitTimeout after `timeout` seconds, UsageError if it is no number.
         """
         call_checks.refuse_one_text("ids", ids)
         return self._follower.follow_jobs(ids, timeout)
 
     def polite_seconds(self, job: Job) -> float:
-        """How often asking the job's backend is polite."""
+        """The shortest polite interval, in seconds, between two queries of the job's backend."""
         return polite_seconds(self.engine, endpoint_of(job))
 
     # Logs
@@ -498,13 +498,13 @@ class Client:
         rank: int | None = None,
         from_attempt: int = 1,
     ) -> Iterator[bytes]:
-        """The log's bytes, unchanged, over all attempts, or those from `from_attempt` on; `events`
-        keeps the runner's own lines.
+        """Yield the log's bytes, unchanged, over all attempts, or over those from `from_attempt`
+        on. `events` keeps the runner's own lines.
 
-        Of a job of several ranks all of them, with a line `==> rank 1 <==` before what is of
-        another than before; or of `rank` alone, without such lines. With follow, a further attempt
-        that is due is started by us where nobody else watches. `stream`: stdout or stderr alone, of
-        a platform that keeps them apart and still has the log.
+        For a job of several ranks, all ranks are read, with a line `==> rank 1 <==` at each change
+        of rank; or `rank` alone, without such lines. With follow, a further attempt that is due is
+        started if no other process watches. `stream` reads stdout or stderr alone, on a platform
+        that keeps them apart and still has the log.
         """
         from tao_sdk.engine.logs import LogView, refuse_stream
 
@@ -528,8 +528,8 @@ class Client:
     def get_job_logs(
         self, job_id: str, tail: int | None = None, *, stream: str = "", rank: int | None = None
     ) -> str:
-        """The log as text, the last `tail` lines of it when given, of each rank. A log of many
-        megabytes is better followed.
+        """The log as text; with `tail`, the last lines of each rank. For a log of many megabytes,
+        follow_logs is better.
         """
         data = b"".join(self.follow_logs(job_id, tail=tail, follow=False, stream=stream, rank=rank))
         return data.decode("utf-8", "replace")
@@ -537,8 +537,8 @@ class Client:
     # Acting
 
     def cancel_job(self, job_id: str, grace: float = 10.0) -> bool:
-        """True when the job is over, by this or before it; False when that could not be seen in
-        time. Of several jobs of that name, the only live one is meant.
+        """End a job. True when it is over, by this call or before it; False when the end was not
+        seen in time. If several jobs have that name, the only live one is meant.
         """
         call_checks.refuse_no_seconds("grace", grace, GRACE_MEANING)
         known = live_id(self, job_id)
@@ -552,7 +552,7 @@ class Client:
 
         A spec with a resume key gets the newest whole checkpoint; any other job begins anew.
 
-        It is not counted towards `retries`. Raises UsageError for a live or Complete job;
+        The attempt does not count towards `retries`. Raises UsageError for a live or Complete job;
         CredentialError, SpecError and Unreachable, then nothing has changed; Refused.
         """
         from tao_sdk.engine import try_again
@@ -575,8 +575,8 @@ class Client:
     def cancel_jobs(
         self, job_ids: Sequence[str], grace: float = 10.0
     ) -> dict[str, bool | TaoError]:
-        """As `cancel_job` for many, in one go: of each as it was named, what that returned, or the
-        error that it raised.
+        """Cancel many jobs in one go. Return for each given id what `cancel_job` returns, or the
+        error that it raises.
         """
         call_checks.refuse_one_text("job_ids", job_ids)
         call_checks.refuse_no_seconds("grace", grace, GRACE_MEANING)
@@ -603,8 +603,8 @@ class Client:
             self._fired([self.refresh_progress(job) if wanted else job])
 
     def live_children(self, parent: str) -> list[Job]:
-        """The jobs that `parent` started and that have not ended. Raises JobNotFound where there is
-        no such job at all.
+        """The jobs that `parent` started and that have not ended. Raises JobNotFound if there is no
+        such parent.
         """
         if not self.list_jobs(parent=parent, limit=1, look=False):
             self.store.resolve(parent)
@@ -612,12 +612,12 @@ class Client:
         return self.list_jobs(parent=parent, statuses=live, look=False)
 
     def remove(self, job_id: str, *, force: bool = False) -> bool:
-        """Forget an ended job and what the backend still has of it. Its results stay where they
-        are.
+        """Forget an ended job, and remove what the backend still has of it. Its results stay in
+        place.
 
-        `force` ends one that lives, and forgets it also when its backend cannot be asked, which may
-        be gone for good, or does not end it in time: then False, for what that has of it stays
-        there.
+        `force` ends a live job first. It also forgets a job whose backend cannot be asked, which
+        may be gone for good, or does not end the job in time. Then False is returned: the backend
+        may still have parts of the job.
         """
         from tao_sdk.client import cleaning
 
@@ -632,8 +632,8 @@ class Client:
         return released
 
     def _end_and_release(self, job: Job) -> bool:
-        """False when the backend cannot be asked, has not ended it, or is the published SDK's to
-        ask.
+        """End the job and remove it from its backend. False if the backend cannot be asked or has
+        not ended it, or if only the published SDK may ask it.
         """
         from tao_sdk.client import cleaning
 
@@ -651,7 +651,7 @@ class Client:
         """Remove what ended jobs left at the backends, after keeping their logs, and what crashes
         left in the store.
 
-        Rows and results stay. What cannot be let go of now keeps no other from it: its error is
+        Rows and results stay. A job that cannot be cleaned now keeps no other from it: its error is
         raised once all are done.
         """
         from tao_sdk.client import cleaning
@@ -665,48 +665,50 @@ class Client:
         return cleaning.clean_old_jobs(self.engine, older_than, dry_run)
 
     def watch(self, stop: threading.Event | None = None) -> None:
-        """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is
+        """Carry the live jobs to their end, in this thread. Returns when none is live, or `stop` is
         set.
         """
         self._background.watch(stop)
 
     def jobs_with_failed_hooks(self) -> list[str]:
-        """The ids of jobs with hooks that are still to be delivered: between two watches, those
-        that have failed.
+        """The ids of jobs with undelivered hooks. Between two watches, these are the hooks that
+        failed.
         """
         return hooks.undelivered(self.engine)
 
     # Explaining
 
     def diagnose(self, job_id: str) -> Diagnosis | None:
-        """Why the job waits or failed, and what to do; None for a job that is well."""
+        """Explain why the job waits or failed, and what to do; None for a job that is well."""
         from tao_sdk.engine import diagnose
 
         return diagnose.diagnose(self.engine, self.get_job(job_id))
 
     def activity(self, job_id: str) -> Activity | None:
-        """What a running job does now, where its platform can tell: for one that may hang."""
+        """Return what a running job does now, for a job that may hang. None if its platform cannot
+        tell.
+        """
         from tao_sdk.engine import diagnose
 
         return diagnose.activity(self.engine, self.get_job(job_id))
 
     def known_cause(self, job: Job) -> str:
-        """Why a failed job failed, in one line, as it was found then; "" when nothing was. No
-        platform is asked.
+        """The stored one-line cause of a failed job; "" when none was found. No platform is
+        asked.
         """
         from tao_sdk.engine import diagnose
 
         return diagnose.known_cause(self.engine, job)
 
     def lost_results(self, job_id: str) -> str:
-        """What the job said of results that it could not keep; "" when it said nothing."""
+        """The job's own report of results that it could not keep; "" when it reported none."""
         from tao_sdk.engine import diagnose
 
         return diagnose.lost_results(self.engine, self.store.get(job_id))
 
     def failure_while_ending(self, job_id: str) -> str:
-        """How the job's program failed after it was told to end: `exit code 1, ValueError: no
-        room`; "" where it is not known to have failed.
+        """The failure of the job's program after it was told to end: `exit code 1, ValueError: no
+        room`. "" if it is not known to have failed.
         """
         from tao_sdk.engine import diagnose
 
@@ -716,16 +718,17 @@ class Client:
         return diagnose.failure_while_ending(job, diagnose.log_end(self.engine, job))
 
     def notes(self, job_id: str) -> list[str]:
-        """What is worth knowing of the job beside its status and its diagnosis: that it was killed
-        when its grace was over, that a pipe hides a failure or holds back what is printed.
+        """Notes on the job beside its status and its diagnosis. Examples: it was killed when its
+        grace was over; a pipe hides a failure or holds back what is printed.
         """
         from tao_sdk.engine.notes import notes
 
         return notes(self.engine, self.store.get(self.store.resolve(job_id)))
 
     def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
-        """The diagnosis of a job that failed, or that is Pending for a reason that its platform
-        names, as a dictionary: err_class, suggestion, job_failure_by_node_event, ...; else None.
+        """The diagnosis as a dictionary: err_class, suggestion, job_failure_by_node_event, ... It
+        is for a job that failed, or is Pending for a reason that its platform names; None for any
+        other.
         """
         from tao_sdk.engine import diagnose
 
@@ -733,23 +736,26 @@ class Client:
         return found.to_json() if found else None
 
     def doctor(self, platform: str) -> list[Finding]:
-        """What a job would trip over on this platform, each with the command that mends it."""
+        """Check the platform. Return the problems that a job would meet on it, each with the
+        command that mends it.
+        """
         return self.engine.backend(platform).doctor()
 
     # Files and results
 
     def get_job_results_dir(self, job_id: str) -> str:
-        """Where the job's results are, as the backend sees it."""
+        """The path of the job's results directory, as the backend sees it."""
         return self.get_job(job_id, look=False).results_dir
 
     def results(self, job_id: str) -> Results:
-        """Where the results are (`dir`), what is there (`files`, `checkpoints`), and the paths of
-        the best and the newest whole checkpoint (`best`, `newest`, each a path or None).
+        """Return the results: their directory (`dir`), what is there (`files`, `checkpoints`), and
+        the paths of the best and the newest whole checkpoint (`best`, `newest`, each a path or
+        None).
         """
         from tao_sdk.client import results
 
         job = self.get_job(job_id)
-        self.engine.file_looks.pop(job.id, None)  # who asks for results wants them as they are now
+        self.engine.file_looks.pop(job.id, None)  # results must be read anew
         return results.results(self.engine, self.refresh_progress(job))
 
     def fetch_results(
@@ -763,11 +769,11 @@ class Client:
     ) -> list[Path]:
         """Copy the results below `into`. Each file appears under its name only once it is whole.
 
-        `only` is a pattern such as `*.pth` or `train/*`, or several; where no file fits any of
-        them, PathNotFound is raised.
+        `only` is one pattern or several, such as `*.pth` or `train/*`. Raises PathNotFound if no
+        file fits any of them.
 
-        `on_file` is called with each one's name and size, `on_skip` with the name of what cannot be
-        copied, and why.
+        `on_file` is called with the name and the size of each copied file, `on_skip` with the name
+        of a file that cannot be copied, and why.
         """
         from tao_sdk.client import results
 
@@ -776,16 +782,16 @@ class Client:
         return results.fetch(self.engine, job, Path(into), on_file, on_skip, patterns)
 
     def files(self, platform: str, path: str = "") -> Files:
-        """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as
-        this machine does.
+        """The `stat`, `list` and `read` of paths, as the platform sees them; for a `path` in a
+        bucket, as this machine does.
         """
         from tao_sdk.engine.bucket_files import files_at
 
         return files_at(self.engine, path, platform)
 
     def path_at(self, uri: str, platform: str) -> str:
-        """The path of an address as `files` of the platform take it. Raises UsageError for one that
-        cannot be looked at there.
+        """The path of an address as `files` of the platform take it. Raises UsageError for an
+        address that cannot be looked at there.
         """
         from tao_sdk.client import results
 
@@ -793,12 +799,14 @@ class Client:
 
     @property
     def _here(self) -> str:
-        """The place that is meant where a path is named alone."""
+        """The place of a path that is given without one: the SDK's endpoint or platform, else
+        local.
+        """
         return self.endpoint or self.platform or "local"
 
     def check_path(self, remote_path: str, platform: str | None = None) -> bool:
-        """True when it is there, as the backend sees it. Raises Unreachable when that could not be
-        seen.
+        """True if the path is there, as the backend sees it. Raises Unreachable if it could not
+        look.
         """
         place = platform or self._here
         path = self.path_at(remote_path, place)
@@ -836,7 +844,7 @@ def look_and_read(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
 
 
 def may_change(job: Job) -> bool:
-    """True for a job that lives, and for one whose log has still something to say."""
+    """True for a live job, and for a job whose log may still grow."""
     from tao_sdk.engine.reading import may_have_news
 
     return not job.status.terminal or may_have_news(job)

@@ -1,4 +1,4 @@
-"""Comparing jobs: those that have a label, the picture of their curves, and the file that holds it.
+"""Comparing jobs: the jobs with a label, the picture of their curves, and the file that holds it.
 
 Not here: in which settings they differ, and how they did (model/comparison.py).
 """
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 PICTURE = "compare.svg"
 ENDING = ".svg"
-HEAD_BYTES = 1024  # of a picture: its mark is in them
-NAME_LETTERS = 56  # of a job with its settings, beside the plot
+HEAD_BYTES = 1024  # the first bytes of a picture: its mark is in them
+NAME_LETTERS = 56  # for a job with its settings, beside the plot
 
 
 def labelled_jobs(client: Client, labels: Mapping[str, str], others: Collection[str]) -> list[str]:
-    """Ids of the jobs that have all these labels, to be compared with `others`; none where no label
+    """The ids of the jobs that have all these labels, to compare with `others`; empty if no label
     is given.
 
-    Raises UsageError where no job has them, and where that leaves one job to compare.
+    Raises UsageError if no job has them, or if only one job would be compared.
     """
     if not labels:
         return []
@@ -51,7 +51,9 @@ def labelled_jobs(client: Client, labels: Mapping[str, str], others: Collection[
 
 
 def sorted_comparison(comparison: Comparison, order: str) -> Comparison:
-    """The same jobs in the order of `tao ls --sort`. Raises UsageError for a metric of none."""
+    """The same jobs in the order of `tao ls --sort`. Raises UsageError for a metric that no job
+    has.
+    """
     newest_first = sorted(
         (compared.job for compared in comparison.jobs), key=lambda job: job.created, reverse=True
     )
@@ -61,7 +63,7 @@ def sorted_comparison(comparison: Comparison, order: str) -> Comparison:
 
 
 def refuse_other_format(path: Path) -> None:
-    """Raises UsageError for a file whose name ends as another format's than SVG."""
+    """Raise UsageError for a file name that ends as another format's than SVG."""
     if path.suffix.lower() in ("", ENDING):
         return
     name = shlex.quote(str(path.with_suffix(ENDING)))
@@ -70,7 +72,7 @@ def refuse_other_format(path: Path) -> None:
 
 
 def draw(comparison: Comparison) -> str:
-    """The picture; "" where no job has told the metric in two epochs."""
+    """The picture; "" if no job has reported the metric in two epochs."""
     lines = [
         series for compared in comparison.jobs if (series := _line(compared, comparison.metric))
     ]
@@ -79,7 +81,7 @@ def draw(comparison: Comparison) -> str:
 
 
 def _unit_of(comparison: Comparison) -> str:
-    """What the curves count: epochs, steps, or of some jobs these and of others those."""
+    """The unit of the curves: epochs or steps, or both if the jobs differ."""
     progresses = [compared.job.progress for compared in comparison.jobs]
     units = {progress.unit for progress in progresses if progress.is_counted}
     return " or ".join(sorted(units)) or "epoch"
@@ -96,8 +98,8 @@ def _line(compared: Compared, metric: str | None) -> Series | None:
 
 
 def write_picture(path: Path, svg: str) -> Path:
-    """Write the picture, over an earlier one too. Raises NotWritten over any other file, and where
-    nothing can be written.
+    """Write the picture. It replaces an earlier picture. Raises NotWritten if any other file is
+    there, or nothing can be written.
     """
     folder = Below(str(path.parent), follow=True)
     try:

@@ -1,6 +1,4 @@
-"""Crash file: the details of an error that nobody foresaw, in a private file that a person can
-send.
-"""
+"""Crash file: the details of an unexpected error, in a private file that a person can send."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ from tao_sdk.store.private_files import make_folders
 
 
 def keep_crash(text: str) -> Path:
-    """The file that holds the text now. Its secrets have to be gone already. Raises OSError,
-    TaoError.
+    """Write the text to a private file and return the file. The secrets have to be removed from the
+    text before. Raises OSError, TaoError.
     """
     folder = Settings.load().state_dir / "crashes"
     make_folders(folder)

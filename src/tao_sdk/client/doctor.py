@@ -1,5 +1,5 @@
-"""Doctor: what is missing or wrong on each platform, and what would stop one job, as findings that
-say each thing once.
+"""Doctor: problems of each platform, and problems that would stop one job, as findings that say
+each thing once.
 
 Not here: what a platform looks at (the doctor of its backend), and how findings are shown.
 """
@@ -27,9 +27,7 @@ INSTALLED_HERE = frozenset(
 
 
 def asked_platforms(client: Client, platform: str | None) -> list[str]:
-    """The one that was named, else all platforms and endpoints. Raises UsageError for a name that
-    nobody knows.
-    """
+    """The named platform or endpoint, else all of them. Raises UsageError for an unknown name."""
     if not platform:
         return [
             *sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM),
@@ -48,7 +46,7 @@ def is_platform(word: str, client: Client) -> bool:
 
 
 def platform_findings(client: Client, platform: str) -> list[Finding]:
-    """What is wrong with the platform. That it cannot be looked at is a finding, too."""
+    """Findings about the platform. An error while it is checked becomes a finding, too."""
     try:
         return client.doctor(platform)
     except TaoError as error:
@@ -58,7 +56,7 @@ def platform_findings(client: Client, platform: str) -> list[Finding]:
 def job_findings(
     client: Client, request: JobRequest, needs: LaunchNeeds | None = None
 ) -> list[Finding]:
-    """What would stop the job, or what it should know, and what was found for it."""
+    """Findings for the job: what would stop it, warnings, and what the launch checks saw."""
     try:
         planned = client.plan(request.spec, request.platform, request.options)
     except SpecError as error:
@@ -72,7 +70,9 @@ def job_findings(
 
 
 def new_findings(findings: Sequence[Finding], known: Sequence[Finding]) -> list[Finding]:
-    """Those that say what is not known: what is wrong with the platform stops every job on it."""
+    """The findings that `known` does not cover. A platform error stops every job on it, so a
+    finding with the code or the advice of such an error is left out.
+    """
     errors = [finding for finding in known if finding.severity is Severity.ERROR]
     codes = {finding.code for finding in errors}
     advice = {finding.next for finding in errors if finding.next}
@@ -82,7 +82,7 @@ def new_findings(findings: Sequence[Finding], known: Sequence[Finding]) -> list[
 
 
 def ready_platforms(findings: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """The names of those on which no error was found."""
+    """The names of the platforms without an error."""
     return [
         name
         for name, each in findings.items()
@@ -91,7 +91,9 @@ def ready_platforms(findings: Mapping[str, Sequence[Finding]]) -> list[str]:
 
 
 def install_commands(findings: Sequence[Finding]) -> list[str]:
-    """The commands that install into this Python what is missing; a person runs the others."""
+    """The commands that install missing packages into this Python. A person runs the other
+    commands.
+    """
     return [
         finding.command
         for finding in findings
@@ -100,7 +102,7 @@ def install_commands(findings: Sequence[Finding]) -> list[str]:
 
 
 def error_finding(error: TaoError) -> Finding:
-    """The error as a finding. Of what can be mended here the command stands alone."""
+    """The error as a finding. If it can be mended here, its only advice is the command."""
     if isinstance(error, Unreachable) or not error.command:
         return Finding.of_error(error)
     return Finding(Severity.ERROR, error.code, error.what, error.why, command=error.command)

@@ -26,15 +26,15 @@ DEEPEST = 100
 FEW = 5  # files of a folder that are named where none is like the one that was asked for
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 BEYOND_UNICODE = lazy_compile(r"\\U(?!000|0010)[0-9a-fA-F]{8}")
-# what the reader without libyaml raises for it
+# the reader without libyaml raises this for it
 NO_CHARACTER = (ValueError, OverflowError)
-ADDRESS = lazy_compile(r"\w+:/")  # what a path makes of http://host
+ADDRESS = lazy_compile(r"\w+:/")  # http://host, once it was a path
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: `job.yaml:3:5`, as editors and compilers write it; without a line, the
-    whole file.
+    """The position of a value: `job.yaml:3:5`, as editors and compilers write it; without a line,
+    the whole file.
     """
 
     path: str
@@ -48,8 +48,8 @@ class Place:
 
 
 class DocumentError(SpecError):
-    """A file that cannot be used as it is written; the text starts with the place
-    of the mistake.
+    """A file that cannot be used as it is written. The text starts with the place of the
+    mistake.
     """
 
     code = "job_file.invalid"
@@ -91,8 +91,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a document. `data` holds Values where it is a list or a mapping; `text` is a
-    scalar as written.
+    """One value of a document. `data` of a list or a mapping holds Values; `text` is a scalar as
+    written.
     """
 
     place: Place
@@ -103,7 +103,7 @@ class Value:
 
     @property
     def shape(self) -> str:
-        """What it is, in a word for people."""
+        """The kind of the value, in a word for people."""
         return SHAPES[type(self.data).__name__]
 
     @property
@@ -167,8 +167,8 @@ def read_text(path: Path) -> str:
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Open a pipe, too, at once: one that nobody writes into is empty, where others would wait
-    without end.
+    """Open a file without waiting. A pipe that nobody writes into is empty then; a usual open would
+    wait for ever.
     """
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     os.set_blocking(descriptor, True)
@@ -176,9 +176,7 @@ def without_waiting(path: str, flags: int) -> int:
 
 
 def near_files(path: Path) -> str:
-    """What to do about a file that is not there: the documents beside it, or the one that was
-    meant.
-    """
+    """Advice for a file that is not there: the documents beside it, or the one that was meant."""
     if str(path) == "-":
         return "To read it from a pipe: /dev/stdin."
     if ADDRESS.match(str(path)):
@@ -194,7 +192,7 @@ def near_files(path: Path) -> str:
 
 
 def documents_beside(path: Path) -> list[Path]:
-    """The YAML and JSON files in the folder of `path`; none where it cannot be read."""
+    """The YAML and JSON files in the folder of `path`; none if the folder cannot be read."""
     try:
         return sorted(each for each in path.parent.iterdir() if each.suffix in SUFFIXES)
     except OSError:
@@ -202,20 +200,20 @@ def documents_beside(path: Path) -> list[Path]:
 
 
 def like_named(path: Path) -> Path | None:
-    """The document whose name is most like that of `path`; None where none is like it."""
+    """The document whose name is most like that of `path`; None if no name is like it."""
     beside = documents_beside(path)
     stems = difflib.get_close_matches(path.stem, [each.stem for each in beside], n=1)
     return next((each for each in beside if each.stem in stems), None)
 
 
 def position(path: str, before: str) -> Place:
-    """The place that comes after the text `before`."""
+    """The place behind the text `before`."""
     return Place(path, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
 
 
 def read_json(text: str, path: str) -> Value:
-    """The value that a JSON text holds. What stands in JSON was mostly written by a program: its
-    places are the file.
+    """The value of a JSON text. A program usually writes JSON, so the place of each value is just
+    the file.
     """
     whole = Place(path)
 
@@ -320,7 +318,7 @@ def code_point(character: str | int) -> str:
     return f"U+{character if isinstance(character, int) else ord(character):04X}"
 
 
-# What the parser says -> what people do about it.
+# The parser's message -> advice for people.
 REMEDIES = {
     "mapping values are not allowed": "Put a text that holds a colon and a space in quotes.",
     "could not find expected ':'": "Write `key: value`.",
@@ -363,7 +361,9 @@ class Branch:
 
 
 class Builder:
-    """Makes Values of the parser's events. No recursion, so that depth is ours to limit."""
+    """Builds Values from the parser's events. It has no recursion, so that the depth can be limited
+    here.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -461,8 +461,8 @@ def mapping(branch: Branch) -> Value:
 
 
 def merge(value: Value) -> Iterator[dict[str, Value]]:
-    """The mappings that `<<:` takes over; what is written beside it, and the first of several,
-    wins.
+    """The mappings that `<<:` takes over. Keys written beside it win, and of several mappings the
+    first.
     """
     for each in value.data if isinstance(value.data, list) else [value]:
         if not isinstance(each.data, dict):
@@ -509,7 +509,7 @@ def scalar(event: Any, place: Place) -> Value:
 
 
 def resolve(text: str, place: Place) -> Scalar:
-    """What a scalar without quotes means."""
+    """The value of a scalar without quotes."""
     if text in NULLS:
         return None
     if text in TRUE_OR_FALSE:

@@ -1,4 +1,4 @@
-"""First job file: one to begin with, that runs as it is and explains its keys. Not here: what the
+"""First job file: a file to begin with. It runs as it is and explains its keys. Not here: what the
 keys mean (job_file.py).
 """
 
@@ -63,8 +63,8 @@ NO_IMAGE = "# image: python:3.12-slim    # the container's image; local jobs nee
 
 
 def write_job_file(job_file: Path, name: str | None, image: str | None, platform: str) -> str:
-    """Write the file, and return its platform. Raises UsageError where its name is no YAML file's,
-    where a file is there, or none can be written.
+    """Write the file, and return its platform. Raises UsageError if its name is no YAML file's, if
+    the file exists, or if it cannot be written.
     """
     if job_file.suffix not in (".yaml", ".yml"):
         meant = shlex.join(["tao", "init", f"{job_file}.yaml"])
@@ -86,7 +86,7 @@ def write_job_file(job_file: Path, name: str | None, image: str | None, platform
 
 
 def job_text(job_file: Path, name: str | None, image: str | None, platform: str) -> str:
-    """The job file's text. What was typed is quoted as JSON, which YAML reads as the same text."""
+    """The job file's text. Typed values are quoted as JSON, which YAML reads as the same text."""
     if not image and needs_image(platform, Settings.load()):
         image = IMAGE
     return TEMPLATE.format(

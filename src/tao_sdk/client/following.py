@@ -26,9 +26,9 @@ LOOK_SECONDS = (
     0.5  # between looks into the store; the watcher asks the backend, as often as is polite there
 )
 SLOWEST_SECONDS = 5.0  # between looks at the backend itself
-LAST_WORDS_SECONDS = 10.0  # how long the log of an ended job is waited for
+LAST_WORDS_SECONDS = 10.0  # the longest wait for the log of an ended job
 CATCH_UP_SECONDS = 30.0  # a log that never pauses is taken to be caught up with by then
-PIECES = 64  # of the log that are held, at most
+PIECES = 64  # the most pieces of the log to hold
 
 OnChange = Callable[
     [Scene, list[Progress]], None
@@ -36,7 +36,9 @@ OnChange = Callable[
 
 
 def follow_job(client: Client, scene: Scene, on_change: OnChange) -> None:
-    """Feed the scene until the job has ended and its log has been read, or says nothing more."""
+    """Feed the scene until the job has ended and its log is read to the end, or says nothing
+    more.
+    """
     feed, looks = LogFeed(client, scene.job), LookTimes(client.polite_seconds(scene.job))
     on_change(scene, [])
     while not (scene.job.status.terminal and feed.is_done()):
@@ -53,22 +55,24 @@ def follow_job(client: Client, scene: Scene, on_change: OnChange) -> None:
 
 
 def began_at(job: Job) -> float:
-    """When its newest attempt began to run, or until then to wait, by time.monotonic."""
+    """The time, by time.monotonic, when the newest attempt began to run. Before that, when the job
+    began to wait.
+    """
     return steady_time(job.newest_start or job.started or job.created)
 
 
 def read_at(job: Job) -> float:
-    """When its log was last read to its end, by whoever did, by time.monotonic."""
+    """The time, by time.monotonic, when any process last read the job's log to its end."""
     return steady_time(job.progress.as_of or utc_now())
 
 
 def steady_time(moment: datetime) -> float:
-    """The moment by time.monotonic; one that is still to come is now."""
+    """The moment by time.monotonic. A moment in the future counts as now."""
     return time.monotonic() - max((utc_now() - moment).total_seconds(), 0)
 
 
 def current_job(client: Client, scene: Scene, asking: bool) -> Job:
-    """The job as it is now; with its status file read where its log tells no epochs."""
+    """The job as it is now. Its status file is read if its log reports no epochs."""
     job = client.get_job(scene.job.id, look=asking)
     if scene.hears_epochs or job.started is None:
         return job
@@ -76,8 +80,8 @@ def current_job(client: Client, scene: Scene, asking: bool) -> Job:
 
 
 class LogFeed:
-    """The log of the job's newest attempt and those that follow it, read in a thread, so that the
-    screen moves while the job is silent.
+    """The log of the job's newest attempt and of later ones. A thread reads it, so that the screen
+    moves while the job is silent.
     """
 
     def __init__(self, client: Client, job: Job) -> None:
@@ -98,17 +102,17 @@ class LogFeed:
 
     @property
     def is_live(self) -> bool:
-        """True once all that the job had told before has come: pieces come as it writes them."""
+        """True once the older part of the log has come: from then on, pieces come as the job writes
+        them.
+        """
         return self._has_paused or time.monotonic() - self._began_at > CATCH_UP_SECONDS
 
     def is_done(self) -> bool:
-        """True when the log is over, or has said nothing for so long that nothing more is waited
-        for.
-        """
+        """True when the log is over, or has been silent for so long that no more is expected."""
         return self.over or time.monotonic() - self._heard_at > LAST_WORDS_SECONDS
 
     def take_pieces(self) -> Iterator[bytes]:
-        """What has come since the last call; waits a tick for it."""
+        """The pieces that have come since the last call; waits a tick for them."""
         if self.over:
             time.sleep(TICK_SECONDS)
         while not self.over:
@@ -125,8 +129,8 @@ class LogFeed:
 
 
 class LookTimes:
-    """When to look again. At the store often; at the backend itself, where no log tells of the end,
-    ever less often.
+    """The times to look again: at the store often; at the backend itself ever less often, if no log
+    tells of the end.
     """
 
     def __init__(self, polite_seconds: float) -> None:
@@ -135,7 +139,7 @@ class LookTimes:
         self._pause = max(LOOK_SECONDS, polite_seconds / 2)
 
     def is_due(self, asking: bool) -> bool:
-        """True when it is time to look; `asking` tells that the backend itself is asked."""
+        """True when it is time to look. `asking`: the backend itself is asked."""
         now = time.monotonic()
         begins_to_ask = asking and self._wait == TICK_SECONDS
         if now < self._next_at and not begins_to_ask:

@@ -1,4 +1,5 @@
-"""Findings about this machine as a host of GPU containers: what the set-up script's check says.
+"""Findings about this machine as a host of GPU containers: the results of the set-up script's
+check.
 
 Not here: what is checked, and how it is mended. The script has both, and a bare host runs it alone.
 """
@@ -25,8 +26,8 @@ STRICT, WITH_CUDA = "--strict", "--with-cuda"  # flags of the check, by the scri
 def host_findings(
     platform: str | None, environ: Mapping[str, str], flags: Sequence[str] = ()
 ) -> list[Finding]:
-    """What the check finds for the containers of this platform; None stands for the first that
-    has hosts.
+    """Run the host check for the containers of this platform and return its findings. None stands
+    for the first platform that has hosts.
 
     `flags` are STRICT and WITH_CUDA. Raises UsageError for a platform that needs no host of its
     own.
@@ -54,7 +55,7 @@ def host_findings(
 
 
 def host_setup(platform: str) -> str:
-    """What the script calls the platform; "" where no host is set up for it."""
+    """The script's name for the platform; "" if no host is set up for it."""
     if not is_known(platform):
         return ""
     try:

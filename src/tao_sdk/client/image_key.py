@@ -12,10 +12,10 @@ from tao_sdk.versions import image_keys, load_manifest, looks_like_key, near_key
 
 
 def with_image(spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
-    """The spec with the image that its key stands for, and notes. What is no key stays: it may be
-    an image's name.
+    """The spec with the image that its key stands for, and notes. Text that is no key stays: it may
+    be an image's name.
 
-    Raises ManifestError where the list of keys cannot be read.
+    Raises ManifestError if the list of keys cannot be read.
     """
     if not looks_like_key(spec.image):
         return spec, ()

@@ -1,4 +1,4 @@
-"""Job end: what can be shown of a job that has ended, as far as it can be seen from here."""
+"""Job end: the facts to show of a job that has ended, as far as they can be seen from here."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SeenResults:
-    """What the job left: None where it cannot be seen from here now. `refusal` says why it is not
-    to be looked at.
+    """The results that a job left; None if they cannot be seen from here now. `refusal` says why
+    they must not be looked at.
     """
 
     results: Results | None = None
@@ -37,9 +37,9 @@ def results_of(client: Client, job: Job) -> SeenResults:
 
 
 def has_results_folder(client: Client, job: Job) -> bool:
-    """False where the folder of the results is not there.
+    """False if the folder of the results is not there.
 
-    A place that costs a question is not asked: there, a job that has run is taken to have one.
+    A place that costs a question is not asked: a job that has run there is taken to have a folder.
     """
     if not job.results_dir:
         return False
@@ -57,7 +57,7 @@ def has_results_folder(client: Client, job: Job) -> bool:
 
 
 def curve_of(job: Job, progress: Progress) -> Path | None:
-    """The file with the job's curve, written now unless it is there. None where the results are
+    """The file with the job's curve, written now if it is not there. None if the results are
     elsewhere.
     """
     return leave_curve(job, progress)

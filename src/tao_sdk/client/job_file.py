@@ -1,8 +1,8 @@
 """Job files: a JobSpec, and how to run it on each platform, as YAML.
 
-Here: what the keys mean, and that every mistake is told with file, line, column and what was meant.
-Not here: how YAML is read (document.py), what a field allows (model/spec.py), the JSON Schema for
-editors (job_schema.py).
+Here: what the keys mean, and how every mistake is reported with file, line, column and the likely
+intent. Not here: how YAML is read (document.py), what a field allows (model/spec.py), the JSON
+Schema for editors (job_schema.py).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ PLAIN_STEMS = frozenset({"job", "tao", "tao-job"})  # names that say nothing: th
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job file that was read: what to run, and by platform how to run it there."""
+    """A job file that was read: the job to run, and the options for each platform."""
 
     spec: JobSpec
     platform: str | None  # or the name of an endpoint
@@ -78,13 +78,13 @@ class JobFile:
     nodes: Mapping[str, Value] = field(
         default_factory=dict[str, Value], repr=False
     )  # of the document
-    settings: Settings | None = field(default=None, repr=False)  # which endpoints there are
+    settings: Settings | None = field(default=None, repr=False)  # they have the endpoints
     values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # its own fields
-    joined: JoinedJob | None = None  # where the job is a model's
+    joined: JoinedJob | None = None  # if the job is a model's
 
     def spec_for(self, platform: str) -> JobSpec:
-        """The spec as it is run there: relative inputs are paths beside this file where that
-        platform sees them, and it has that platform's patch of the rendered request.
+        """The spec as the platform runs it. Relative inputs become paths beside this file if the
+        platform sees them, and the spec has the platform's patch of the rendered request.
         """
         meant = self.platform_meant(platform)
         try:
@@ -98,28 +98,30 @@ class JobFile:
         return self.options.get(self.platform_meant(platform), {})
 
     def platform_meant(self, name: str) -> str:
-        """The platform of that name, or of the endpoint of that name."""
+        """The platform that the name, or the endpoint of that name, stands for."""
         if is_known(name):
             return platform_name(name)
         return platform_at(name, self.settings or Settings.load())
 
     def located(self, error: SpecError) -> SpecError:
-        """The error with the place of the field that it is of, where this file has it."""
+        """The error with the place of its field, if this file has the field."""
         place = self.place_of(error.field)
         if place is None:
             return error
         return DocumentError(place, error.what, error.why, error.next, error.command)
 
     def place_of(self, key: str) -> Place | None:
-        """Where the value of a field, or of a key below it, stands; None where it does not."""
+        """The place of the value of a field, or of a key below it; None if the file does not have
+        it.
+        """
         name, _, below = key.partition(".")
         if name not in self.places:
             return None
         return place_below(self.nodes[name], below) or self.places[name]
 
     def located_in_model(self, error: TaoError, typed: Collection[str]) -> TaoError:
-        """The error of a model's keys with its place in this file; as it is where it comes from
-        elsewhere: what was `typed`, a file of the skill bank, a platform.
+        """The error of a model's key, with its place in this file. Unchanged if it comes from
+        elsewhere: from what was `typed`, a file of the skill bank, or a platform.
         """
         if isinstance(error, (DocumentError, Unreachable)):
             return error
@@ -138,8 +140,8 @@ class JobFile:
         return name in self.places and place_below(self.nodes[name], below) is not None
 
     def with_others(self, error: SpecError, spec: JobSpec) -> SpecError:
-        """The error with its place, and with all else that is wrong with the data of `spec`, which
-        is the job of this file as it was to run.
+        """The error with its place, and with all other mistakes in the data of `spec`. `spec` is
+        the job of this file as it was to run.
         """
         mistakes = list(self.data_mistakes(spec))
         if error.what not in {each.error.what for each in mistakes}:
@@ -147,7 +149,7 @@ class JobFile:
         return as_one([self.located_mistake(each) for each in mistakes])
 
     def data_mistakes(self, spec: JobSpec, unread: Collection[str] = ()) -> Iterator[DataMistake]:
-        """The mistakes that stand in this file. `unread` are fields that have one already."""
+        """The data mistakes in this file. `unread` are fields that have a mistake already."""
         from tao_sdk.payload.mistakes import data_mistakes
 
         for mistake in data_mistakes(spec, unread):
@@ -161,7 +163,9 @@ class JobFile:
         return located
 
     def place_within(self, name: str, way: Sequence[Step]) -> Place:
-        """Where the value at the end of the way stands, as near as the file has it."""
+        """The place of the value at the end of the way, or the nearest place on the way that the
+        file has.
+        """
         value, place = self.nodes[name], self.places[name]
         for step in way:
             if not isinstance(value.data, dict) or str(step) not in value.data:
@@ -178,11 +182,11 @@ def read_job_file(
     set_values: Sequence[str] = (),
     client: Client | None = None,
 ) -> JobFile:
-    """The job file at `path`; `changes` are fields that win over it: mappings and `secrets` are
-    added to, others replaced. Its `platform` may be the name of an endpoint of config.yaml, as
-    `settings` have it. `set_values` are the KEY=VALUE that will change its specs: a mistake that
-    they mend is not told. The `client` looks up the parent of a model's job; without one the
-    user's own store is opened for that.
+    """The job file at `path`. `changes` are fields that win over it: mappings and `secrets` are
+    added to, others replaced. Its `platform` may be the name of an endpoint in the config.yaml of
+    `settings`. `set_values` are the KEY=VALUE that will change its specs: a mistake that they mend
+    is not reported. The `client` looks up the parent of a model's job; without one the user's own
+    store is opened for that.
 
     Raises DocumentError with the place of the mistake, and SpecError for a mistake in `changes`.
     """
@@ -227,8 +231,8 @@ def read_job_file(
 def whole_values(
     path: Path, values: Mapping[str, Any], changes: Mapping[str, Any], set_values: Sequence[str]
 ) -> dict[str, Any]:
-    """What the file has and what was typed. Of a model's job the data of the file start in its
-    folder, and `--set` sets values of the model.
+    """The values of the file, combined with the typed ones. For a model's job, data paths in the
+    file are relative to its folder, and `--set` sets values of the model.
     """
     values = dict(values)
     if "data" in values:
@@ -246,8 +250,8 @@ def with_model(
     typed: Collection[str],
     client: Client | None,
 ) -> JobFile:
-    """The job file with the job of its model. Raises DocumentError, and other TaoErrors for what
-    does not stand in the file.
+    """The job file with the job of its model. Raises DocumentError, and other TaoErrors for
+    mistakes that are not in the file.
     """
     try:
         joined = join_model(request, given, client, job.settings)
@@ -257,8 +261,8 @@ def with_model(
 
 
 def place_below(value: Value, key: str) -> Place | None:
-    """Where the value of a key stands below a mapping: `train.lr` is one key there, or `lr` below
-    `train`. None where it is not there.
+    """The place of a key's value below a mapping; None if it is not there. `train.lr` is one key of
+    the mapping, or `lr` below `train`.
     """
     if not isinstance(value.data, dict):
         return None
@@ -273,7 +277,7 @@ def place_below(value: Value, key: str) -> Place | None:
 def add_data_mistakes(
     mistakes: Collected, job: JobFile, values: Mapping[str, Any], set_values: Sequence[str]
 ) -> None:
-    """Beside mistakes of fields, tell those of the data that the other fields name."""
+    """Add the mistakes of the data that the other fields name to the mistakes of fields."""
     unread = mistakes.keys
     spec = readable_spec({name: values[name] for name in values.keys() - unread}, set_values)
     for mistake in job.data_mistakes(spec, unread) if spec else ():
@@ -281,7 +285,7 @@ def add_data_mistakes(
 
 
 def readable_spec(values: Mapping[str, Any], set_values: Sequence[str]) -> JobSpec | None:
-    """The job of these fields, or None where they do not make one."""
+    """The job of these fields; None if they do not make one."""
     try:
         return with_values(read_settings(JobSpec, values), set_values).spec
     except (FieldError, UsageError):
@@ -289,7 +293,7 @@ def readable_spec(values: Mapping[str, Any], set_values: Sequence[str]) -> JobSp
 
 
 def read_top(path: Path) -> Value:
-    """What the file holds. Where there is no such file, the error says how to write one."""
+    """Read the file. If there is no such file, the error says how to write one."""
     try:
         return read_document(path)
     except DocumentError as error:
@@ -299,15 +303,15 @@ def read_top(path: Path) -> Value:
 
 
 def can_be_written(path: Path) -> bool:
-    """True where `tao init` can write this job file: its folder is there, and no such file."""
+    """True if `tao init` can write this job file: its folder is there, and no such file."""
     return path.suffix in (".yaml", ".yml") and path.parent.is_dir() and not os.path.lexists(path)
 
 
 def field_mistakes(
     values: Mapping[str, Any], request: ModelRequest | None = None
 ) -> Iterator[FieldError]:
-    """What is wrong with the values of fields, each read by its kind already where it stands in the
-    file. A model has its own command.
+    """Yield the mistakes in the values of fields. Each value was read by its kind already, at its
+    place in the file. A model has its own command, so mistakes in OF_THE_MODEL fields do not count.
     """
     try:
         spec = read_settings(JobSpec, values)
@@ -339,7 +343,9 @@ def top_mapping(top: Value, path: Path) -> Value:
 
 
 def combined(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes, with what they add to. A secret is never unmarked by marking another."""
+    """The changes, merged with the values that they add to. A secret stays marked when another is
+    marked.
+    """
     whole = dict(changes)
     for name, value in changes.items():
         before = values.get(name)
@@ -369,7 +375,7 @@ class Reader:
     settings: Settings | None = None
 
     def fields(self, top: Value) -> dict[str, Any]:
-        """The fields of JobSpec, and the keys of a model, that are given, as plain values."""
+        """The given fields of JobSpec and keys of a model, as plain values."""
         known = {**settings_of(JobSpec), **settings_of(ModelRequest)}
         found: dict[str, Any] = {}
         for name, value in top.mapping.items():
@@ -392,8 +398,8 @@ class Reader:
         return one_field(ModelRequest if name in MODEL_KEYS else JobSpec, name, value)
 
     def unknown_at_top(self, name: str, top: Value, known: Iterable[str]) -> DocumentError:
-        """The error for a key that is not JobSpec's: a flag's name is meant for its field, an
-        option stands elsewhere.
+        """The error for a key that JobSpec does not have. It names the field for a flag's name, and
+        the right place for an option.
         """
         if meant := field_of_flag(name, settings_of(JobSpec)):
             return unknown(name, top, known, meant=meant)
@@ -445,7 +451,7 @@ class Reader:
     def one_platform(
         self, name: str, platform: str, place: Place, own: Value, found: dict[str, dict[str, Any]]
     ) -> None:
-        """Adds what stands under `options: {platform: ...}` to what was found."""
+        """Add the values under `options: {platform: ...}` to `found`."""
         known_platform(platform, place)
         known = platform_name(platform)
         if known in found:
@@ -475,8 +481,8 @@ class Reader:
 def unknown(
     name: str, mapping: Value, known: Iterable[str], hint: str = "", of: str = "", meant: str = ""
 ) -> DocumentError:
-    """The error for an unknown key. Without a hint it says which known key it is like, or all that
-    are known.
+    """The error for an unknown key. Without a hint it names the known key that it is like, or all
+    known keys.
     """
     if not hint:
         meant = meant or next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
@@ -488,7 +494,7 @@ def unknown(
 
 
 def options_class(platform: str) -> type[Any] | None:
-    """The Options of a platform, or None where this installation does not have it."""
+    """The Options of a platform; None if this installation does not have it."""
     try:
         return backend_class(platform).Options
     except (NotBuilt, MissingExtra):
@@ -500,7 +506,7 @@ def known_platforms() -> list[str]:
 
 
 def known_place(name: str, place: Place, endpoints: Collection[str]) -> None:
-    """Raises DocumentError for what names neither an endpoint nor a platform."""
+    """Raise DocumentError for a name that is neither an endpoint nor a platform."""
     if name not in endpoints:
         known_platform(name, place, endpoints)
 
@@ -514,8 +520,8 @@ def known_platform(name: str, place: Place, endpoints: Collection[str] = ()) -> 
 
 
 def one_field(record: type[Any], name: str, value: Value) -> Any:
-    """The value of one field, read by its kind; the error stands at the item that is wrong, and
-    shows no value of a mapping.
+    """The value of one field, read by its kind. The error points to the wrong item, and shows no
+    value of a mapping.
     """
     kind: Kind = settings_of(record)[name].metadata["kind"]
     as_text = kind.schema.get("type") != "object" or kind.pairs
@@ -543,7 +549,7 @@ def wrong_item(record: type[Any], name: str, value: Value) -> Value:
 
 
 def declarations(name: str, value: Value) -> Any:
-    """Inputs or outputs: a list of paths, or a mapping whose values are a text or say type,
+    """Inputs or outputs: a list of paths, or a mapping. Its values are a text, or have type,
     optional, container_path.
     """
     if isinstance(value.data, list):

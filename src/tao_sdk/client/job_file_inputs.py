@@ -24,9 +24,9 @@ DATA_FIELDS = ("specs", "args", "inputs", "set")
 def with_inputs_beside(
     spec: JobSpec, file: Path, values: Mapping[str, Any], platform: str
 ) -> JobSpec:
-    """The spec with the relative inputs that the job file names as paths in its folder.
+    """The spec with the job file's relative inputs as paths in its folder.
 
-    `values` are the fields as the file has them: what was typed instead stays as it is.
+    `values` are the fields as the file has them. Inputs that were typed instead stay as they are.
     """
     folder = file.parent.resolve()
     if is_current(folder) or is_stream(file) or not sees_our_paths(platform):

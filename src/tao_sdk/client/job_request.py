@@ -1,4 +1,4 @@
-"""Job request: from what was typed (a job file, flags, a command) to a JobSpec and where to run it.
+"""Job request: from typed input (a job file, flags, a command) to a JobSpec and its platform.
 
 Not here: how a job file is read (job_file.py), and how the value of one flag is (typed_values.py).
 """
@@ -43,7 +43,9 @@ DOCUMENT_ENDS = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True)
 class TypedJob:
-    """What was typed. Flags stand under the names of their fields, with their values as typed."""
+    """The job as typed on the command line. Flags stand under the names of their fields, with their
+    values as typed.
+    """
 
     job_file: str | None = None
     platform: str | None = None  # or the name of an endpoint
@@ -57,7 +59,7 @@ class TypedJob:
 
 @dataclass(frozen=True)
 class JobRequest:
-    """What is to be run where, and the file it came from, if any."""
+    """A job to run, its platform, and the file it came from, if any."""
 
     spec: JobSpec
     platform: str  # or the name of an endpoint
@@ -65,20 +67,20 @@ class JobRequest:
     file: JobFile | None
     notes: tuple[str, ...] = ()
     parent: str | None = None  # the id of the job that this one continues
-    # of a model's job: where its fields, and the values of its spec, came from
+    # for a model's job: the origin of its fields, and of the values of its spec
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
-    skill: Skill | None = None  # of a model's job
+    skill: Skill | None = None  # for a model's job
 
     def located(self, error: SpecError) -> SpecError:
-        """The error with its place in the job file, and with what else is wrong there."""
+        """The error with its place in the job file, and with the other mistakes there."""
         if self.file:
             return self.file.with_others(error, self.spec)
         return error
 
 
 def read_request(typed: TypedJob, client: Client | None = None) -> JobRequest:
-    """The job that was typed; what was typed wins over the job file. Results are kept unless the
-    job says otherwise. The `client` looks up the parent of a model's job.
+    """The job that was typed. Typed values win over the job file. Results are kept unless the job
+    says otherwise. The `client` looks up the parent of a model's job.
 
     Raises UsageError and SpecError.
     """
@@ -125,7 +127,9 @@ def join_typed(
 
 
 def place_of(typed: TypedJob, file: JobFile | None, joined: JoinedJob | None) -> str:
-    """Where the job is to run: as typed, as the file says, where its parent ran, else here."""
+    """The platform or endpoint of the job: as typed, as the file says, that of its parent, or else
+    the default.
+    """
     if typed.platform:
         return typed.platform
     if file and file.platform:
@@ -151,10 +155,10 @@ def typed_addresses(typed: TypedJob) -> dict[str, str]:
 def without_typed_again(
     spec: JobSpec, typed: TypedJob, changes: Mapping[str, Any]
 ) -> tuple[JobSpec, list[str]]:
-    """The spec without the job file's args whose options the typed command has itself, and notes
-    on what happens to the file's args.
+    """The spec without the job file's args whose options the typed command has itself, and notes on
+    the file's args.
 
-    An arg that was typed too, or that another field of the job names, stays.
+    An arg stays if it was typed too, or if another field of the job names it.
     """
     if not (typed.job_file and typed.command and spec.args):
         return spec, []
@@ -209,8 +213,8 @@ def read_options(platform: str, file: JobFile | None, typed: TypedJob) -> dict[s
 
 
 def refuse_no_job(job_file: str | None, changes: Mapping[str, Any]) -> None:
-    """Raise UsageError where nothing is to be run, or where a program stands in the place of the
-    job file.
+    """Raise UsageError if there is nothing to run, or if a program stands in the place of the job
+    file.
     """
     if job_file is None:
         if not changes.get("command") and not has_model(changes):
@@ -241,8 +245,8 @@ def is_command(text: str) -> bool:
 
 
 class NotAJobFile(UsageError):
-    """Something else stands in the place of the job file. `words` are to be typed instead, behind
-    all flags.
+    """The error for other text in the place of the job file. `words` are to be typed instead,
+    behind all flags.
     """
 
     def __init__(self, typed: str, advice: str, words: Sequence[str]) -> None:
@@ -252,7 +256,7 @@ class NotAJobFile(UsageError):
 
 
 def as_command(text: str) -> NotAJobFile:
-    """The error for a command in the place of the job file; several words are typed apart."""
+    """The error for a command in the place of the job file. Several words are to be typed apart."""
     words = words_of(text)
     needs_no_shell = shlex.join(words) == text
     typed_apart = words if needs_no_shell else [text]
@@ -260,7 +264,7 @@ def as_command(text: str) -> NotAJobFile:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a line of shell; none where its quotes do not match."""
+    """The words of a line of shell; none if its quotes do not match."""
     try:
         return shlex.split(text)
     except ValueError:

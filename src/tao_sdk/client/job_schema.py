@@ -73,7 +73,7 @@ DECLARED: Schema = {
     ]
 }
 
-# What the fields' own kinds leave open, as a job file has it.
+# The parts of a job file that the fields' kinds leave open.
 RICHER: dict[str, Schema] = {
     "specs": {"type": ["object", "string"]},
     "inputs": DECLARED,
@@ -123,7 +123,7 @@ def job_schema() -> Schema:
 
 
 def nullable(field: Schema) -> Schema:
-    """A key without a value counts as not given."""
+    """The schema that also allows null: a key without a value counts as not given."""
     if "type" in field:
         named: str | list[str] = field["type"]
         return {**field, "type": [*([named] if isinstance(named, str) else named), "null"]}

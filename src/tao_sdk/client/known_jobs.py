@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tao_sdk.model.job import Job
 
 
-MOST_LABELS = 10  # that an error names
-MOST_IDS = 5  # that an error names
+MOST_LABELS = 10  # in an error
+MOST_IDS = 5  # in an error
 LIVE = frozenset(Status) - TERMINAL
 FAILED = frozenset({Status.ERROR, Status.CANCELED})  # a retry can begin another attempt of these
 TAKE_MANY = frozenset({"tao cancel"})  # commands that may name several jobs
@@ -32,20 +32,22 @@ def id_of(client: Client, job: str) -> str:
 
 
 def ids_named(client: Client, name: str) -> list[str]:
-    """The ids of the jobs of that name, the newest first; the id itself where it is a job's."""
+    """The ids of the jobs of that name, the newest first. If the name is a job's id, just that
+    id.
+    """
     return client.store.named(name)
 
 
 def live_id(client: Client, job: str) -> str:
-    """The id of the job that is to be ended: of several jobs of that name the only live one, or the
-    newest where none is live. Raises JobNotFound, UsageError.
+    """The id of the job to end. If several jobs have the name: the only live one, or the newest if
+    none is live. Raises JobNotFound, UsageError.
     """
     return only_id(client, job, LIVE, "live", "tao cancel")
 
 
 def failed_id(client: Client, job: str) -> str:
-    """The id of the job that is to be tried again: of several jobs of that name the only one that
-    failed or was canceled, or the newest where none did. Raises JobNotFound, UsageError.
+    """The id of the job to retry. If several jobs have the name: the only one that failed or was
+    canceled, or the newest if none did. Raises JobNotFound, UsageError.
     """
     return only_id(client, job, FAILED, "failed or canceled", "tao retry")
 
@@ -53,11 +55,11 @@ def failed_id(client: Client, job: str) -> str:
 def only_id(
     client: Client, job: str, wanted: Collection[Status], adjective: str, command: str
 ) -> str:
-    """The id that an id, a name, or the start of an id means. Of several jobs of that name, the
-    only one with a `wanted` status, or the newest where none has one.
+    """The id that an id, a name, or the start of an id means. If several jobs have the name: the
+    only one with a `wanted` status, or the newest if none has one.
 
-    Raises JobNotFound, and UsageError where several have one. It names them, and the `command` for
-    the newest, or for all of them where it takes many.
+    Raises JobNotFound, and UsageError if several have one. It names them, and the `command` for the
+    newest, or for all of them if it takes many.
     """
     named = ids_named(client, job)
     if len(named) < 2:
@@ -74,8 +76,8 @@ def only_id(
 
 
 def words_before_newest(ids: Sequence[str], command: str) -> str:
-    """What stands before the command for the newest job: also the command for all of them, where
-    it takes many and they are few.
+    """The words before the command for the newest job. They include the command for all of the jobs
+    if it takes many and they are few.
     """
     newest = "The newest of them:"
     if command not in TAKE_MANY or len(ids) > MOST_IDS:
@@ -107,7 +109,7 @@ def jobs_labelled(client: Client, labels: Mapping[str, str]) -> list[Job]:
 
 
 def known_labels(client: Client) -> str:
-    """The labels that jobs have, as a sentence; of many the first."""
+    """The labels that jobs have, as a sentence. If they are many, the first ones."""
     jobs = client.list_jobs(look=False)
     known = sorted({f"{name}={value}" for job in jobs for name, value in job.labels.items()})
     if not known:
@@ -118,12 +120,12 @@ def known_labels(client: Client) -> str:
 
 
 def count_live(client: Client) -> int:
-    """How many jobs have not ended, as far as is known."""
+    """The number of jobs that have not ended, as far as the store knows."""
     return len(client.store.live())
 
 
 def last_submitted(client: Client) -> str:
-    """The id of the job that this client handed over last; "" where there is none, or it was
+    """The id of the job that this client handed over last; "" if there is none, or it was
     refused.
     """
     job_id = client.engine.last_kept

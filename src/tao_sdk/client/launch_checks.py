@@ -1,5 +1,5 @@
-"""Launch checks: what a job needs besides what its plan was checked for. What could not be looked
-at is an error here, where a plan warns.
+"""Launch checks: a job's needs beyond the checks of its plan. A check that could not be made is an
+error here; a plan warns.
 
 Not here: what is read of a dataset and of an annotation file (preflight/), and what a plan is
 checked for (engine/prepare.py).
@@ -72,7 +72,9 @@ OF_PRESENCE = ("dataset.missing", "dataset.not_seen", "dataset.there")
 def launch_findings(
     client: Client, request: JobRequest, planned: Planned, needs: LaunchNeeds
 ) -> Iterator[Finding]:
-    """What the job needs, and what the plan's checks say, each with what mends it."""
+    """Findings about the job's needs (credentials, machines, data) and those of the plan's checks,
+    each with the command or the advice that mends it.
+    """
     if request.skill:
         yield from credential_findings(request.skill, is_set_for(client, request))
     yield from machine_findings(client, request.platform, planned, needs)
@@ -84,7 +86,7 @@ def launch_findings(
 
 @dataclass(frozen=True)
 class LaunchNeeds:
-    """What is asked of a launch besides what its job says."""
+    """The needs of a launch beside those that its job states."""
 
     data: DataNeeds = field(default_factory=DataNeeds)
     gpus: GpuNeeds = GpuNeeds()
@@ -97,7 +99,7 @@ class LaunchNeeds:
 
 @dataclass(frozen=True)
 class TypedNeeds:
-    """The flags of `tao doctor` for what a launch needs, as they were typed."""
+    """The flags of `tao doctor` for a launch's needs, as they were typed."""
 
     fields: Sequence[str] = ()  # KEY=FIELD[,FIELD]
     batches: Sequence[str] = ()  # KEY=BATCH,SHARDS
@@ -108,7 +110,7 @@ class TypedNeeds:
 
 
 def read_typed_needs(typed: TypedNeeds) -> LaunchNeeds:
-    """Raises UsageError."""
+    """Read the needs from the typed flags. Raises UsageError."""
     try:
         archs = tuple(map(read_arch_list, typed.arch_lists))
         data = read_needs(typed.fields, typed.batches)
@@ -118,7 +120,7 @@ def read_typed_needs(typed: TypedNeeds) -> LaunchNeeds:
 
 
 def is_set_for(client: Client, request: JobRequest) -> Callable[[str], bool]:
-    """Whether the job is given a variable, or the caller has it."""
+    """Return a check: true for a variable that the job is given, or that the caller has."""
 
     def is_set(name: str) -> bool:
         return bool(request.spec.env_vars.get(name) or client.settings.get(name))
@@ -127,8 +129,8 @@ def is_set_for(client: Client, request: JobRequest) -> Callable[[str], bool]:
 
 
 def fail_closed(finding: Finding) -> Finding:
-    """A warning that something was not looked at, or that the job most likely fails, as an
-    error.
+    """Turn a warning into an error if it says that a check was not made, or that the job most
+    likely fails.
     """
     code = finding.code
     is_unseen = code.startswith(NOT_LOOKED_AT) or code.endswith(UNSEEN_ENDS)
@@ -147,7 +149,7 @@ def has_code(planned: Planned, code: str) -> bool:
 def machine_findings(
     client: Client, platform: str, planned: Planned, needs: LaunchNeeds
 ) -> Iterator[Finding]:
-    """What the machines lack that would run the job, and its image."""
+    """Findings about the machines that would run the job (GPUs, free disk), and about its image."""
     backend = client.engine.backend(platform)
     fetches_image = bool(planned.spec.image) and backend.capabilities.needs_image
     if not (fetches_image or needs.gpus.any or needs.free_gb):
@@ -177,8 +179,8 @@ def unseen_machines(why: str) -> Finding:
 def image_findings(
     client: Client, platform: str, planned: Planned, backend: SeesMachines, machines: Machines
 ) -> Iterator[Finding]:
-    """Whether the image is there, or its registry gives it, for these machines. What a platform has
-    found of it itself counts, and is not said again.
+    """Check that the image is there, or that its registry gives it, for these machines. The
+    platform's own finding about the image counts, and is not repeated.
     """
     if machines.asks_registries and not has_code(planned, "image.pulled"):
         return
@@ -221,8 +223,8 @@ def look_environ(client: Client, backend: Any) -> dict[str, str]:
 def data_findings(
     client: Client, platform: str, planned: Planned, needs: DataNeeds
 ) -> Iterator[Finding]:
-    """Each input as the platform sees it, with the records of annotation files. Where the plan says
-    which inputs are not there, that is not said again.
+    """Check each input as the platform sees it, with the records of annotation files. Inputs that
+    the plan reports as missing are not reported again.
     """
     inputs = planned.job.data.inputs
     try:
@@ -238,7 +240,7 @@ def data_findings(
 
 
 def plan_tells_of_inputs(planned: Planned) -> bool:
-    """True if an error of the plan says that an input is not there, or was not looked at."""
+    """True if an error of the plan says that an input is missing, or was not looked at."""
     return any(
         finding.severity is Severity.ERROR and finding.code.startswith(OF_INPUTS)
         for finding in map(fail_closed, planned.findings)
@@ -280,7 +282,7 @@ def is_image_folder(place: PlatformPlace, folder: Dataset) -> bool:
 def named_media(
     client: Client, platform: str, planned: Planned, folder: Dataset, named: NamedFiles
 ) -> Iterator[Finding]:
-    """Of each JSON annotation, whether the files that it names are in the folder."""
+    """For each JSON annotation, check that the files it names are in the folder."""
     for each in planned.job.data.inputs:
         if each.key != named.annotation and not each.key.startswith(f"{named.annotation}["):
             continue
@@ -297,8 +299,8 @@ def named_media(
 
 
 def seen_address(client: Client, platform: str, planned: Planned, wanted: DataInput) -> str:
-    """The address under which the platform's files have an input; "" where they do not, and the
-    plan's checks have looked. Raises NotSeen.
+    """The address of an input in the platform's files. "" if they do not have it, and the plan's
+    checks have looked. Raises NotSeen.
     """
     backend = client.engine.backend(platform)
     if not wanted.is_path or not isinstance(backend, MapsPaths):
@@ -310,8 +312,8 @@ def seen_address(client: Client, platform: str, planned: Planned, wanted: DataIn
 
 
 def address_at_place(planned: Planned, wanted: DataInput) -> str:
-    """The address under which the platform's files have an input; "" where they do not: it lies in
-    the image, or on a hub, and the plan's checks have looked.
+    """The address of an input in the platform's files. "" if they do not have it: it lies in the
+    image, or on a hub, and the plan's checks have looked.
     """
     if not wanted.is_path:
         return wanted.uri if wanted.scheme == "s3" else ""

@@ -1,5 +1,5 @@
-"""Listing: which jobs of the store a query means, in its order, and what config.yaml calls the
-places where they live.
+"""Listing: the jobs of the store that a query means, in its order, and the names that config.yaml
+has for their places.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LookAt = Callable[[Sequence[Job]], Sequence[Job]]
 
 @dataclass(frozen=True)
 class JobQuery:
-    """Which jobs are wanted. What is empty narrows nothing."""
+    """A filter for the list of jobs. Empty fields narrow nothing."""
 
     statuses: Collection[Status | str] = ()
     place: str = ""  # the name of a platform or an endpoint
@@ -40,7 +40,7 @@ class JobQuery:
 
     @property
     def read_statuses(self) -> list[Status]:
-        """Raises UsageError for a word that is no status."""
+        """The statuses of the query. Raises UsageError for a word that is no status."""
         named = [self.statuses] if isinstance(self.statuses, str) else self.statuses or ()
         return [read_status(status) for status in named]
 
@@ -51,9 +51,7 @@ def is_count(value: Any) -> bool:
 
 
 def list_jobs(engine: Engine, query: JobQuery, look_at: LookAt | None) -> list[Job]:
-    """The jobs that the query means, after `look_at` has been called with the live ones at its
-    place.
-    """
+    """The jobs that the query means. `look_at` is called first with the live ones at its place."""
     statuses = query.read_statuses
     platform, endpoint = read_place(engine, query.place)
     seen = look_at(live_jobs(engine, platform, endpoint)) if look_at else list[Job]()
@@ -65,11 +63,9 @@ def list_jobs(engine: Engine, query: JobQuery, look_at: LookAt | None) -> list[J
         parent=parent_id(engine, query.parent),
         limit=query.limit
         if query.sort == "created"
-        else None,  # what comes first by another order may be the oldest
+        else None,  # the first by another order may be the oldest
     )
-    newer = {
-        (job.id, job.revision): job for job in seen
-    }  # what a look that found nothing new has not written down
+    newer = {(job.id, job.revision): job for job in seen}  # a look without news is not stored
     jobs = [newer.get((job.id, job.revision), job) for job in stored]
     if (
         platform and not jobs and not is_known(platform)
@@ -79,7 +75,7 @@ def list_jobs(engine: Engine, query: JobQuery, look_at: LookAt | None) -> list[J
 
 
 def named_jobs(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
-    """The jobs with the names that config.yaml has for where they live."""
+    """The jobs, each with config.yaml's name for the place where it lives."""
     if not engine.places.endpoints:
         return list(jobs)
     places = {(job.platform, job.endpoint) for job in jobs}
@@ -102,7 +98,7 @@ def read_place(engine: Engine, place: str) -> tuple[str | None, str | None]:
 
 
 def parent_id(engine: Engine, parent: str | None) -> str | None:
-    """A parent may have been forgotten since: then what was given is its id."""
+    """The id of the parent. If it has been forgotten since, the given text is taken for its id."""
     if not parent:
         return parent
     try:
@@ -113,7 +109,7 @@ def parent_id(engine: Engine, parent: str | None) -> str | None:
 
 def read_status(name: Status | str) -> Status:
     """A status by its name in any case. Raises UsageError that names the status that was meant, or
-    all that there are.
+    all statuses.
     """
     try:
         return Status(str(name).capitalize())

@@ -1,6 +1,6 @@
-"""Mistakes: everything that is wrong with one job file, told at once.
+"""Mistakes: everything that is wrong with one job file, reported at once.
 
-Here: how mistakes are collected, and the error that tells several. Not here: what a mistake is
+Here: how mistakes are collected, and the error that reports several. Not here: what a mistake is
 (job_file.py).
 """
 
@@ -18,7 +18,7 @@ MOST = 20  # mistakes that are told of one file
 
 
 class Mistakes(DocumentError):
-    """Several mistakes of one file. Its own words are those of the first."""
+    """Several mistakes of one file. The error's own words are those of the first."""
 
     def __init__(self, mistakes: Sequence[DocumentError]) -> None:
         first = mistakes[0]
@@ -67,19 +67,21 @@ class Collected:
 
     @property
     def keys(self) -> set[str]:
-        """The fields that have a mistake already, of those that are meant by an unknown key too."""
+        """The fields that have a mistake already. An unknown key counts for the fields that it may
+        mean.
+        """
         top = {error.key.partition(".")[0] for error in self.found}
         meant = {error.meant for error in self.found if error.meant}
         return top | meant
 
     def tell(self) -> None:
-        """Raises what was found: the one mistake, or all of them."""
+        """Raise the one mistake, or one error with all of them."""
         if self.found:
             raise as_one(self.found)
 
 
 def as_one(mistakes: Sequence[DocumentError]) -> DocumentError:
-    """One error that tells the mistakes, in the order of their lines."""
+    """One error with all the mistakes, in the order of their lines."""
     ordered = sorted(mistakes, key=lambda error: (error.place.line, error.place.column))
     if len(ordered) == 1:
         return ordered[0]
@@ -87,7 +89,7 @@ def as_one(mistakes: Sequence[DocumentError]) -> DocumentError:
 
 
 def each_of(error: TaoError) -> Sequence[TaoError]:
-    """The mistakes that an error tells; of any other error itself."""
+    """The mistakes in an error; for any other error, the error itself."""
     if isinstance(error, Mistakes):
         return error.mistakes
     return (error,)

@@ -1,4 +1,4 @@
-"""Model calls: what a program says of a model's job, as arguments of Client and create_job.
+"""Model calls: the arguments of Client and create_job for a model's job.
 
 Not here: how a model is joined with the other fields of a job (model_request.py).
 """
@@ -36,7 +36,7 @@ ARGUMENTS = ("model", "action", "data", "values", "parent", "checkpoint", "skill
 
 @dataclass(frozen=True)
 class ModelCall:
-    """The arguments of a call that are of a model's job."""
+    """The arguments of a call that belong to a model's job."""
 
     model: str = ""
     action: str = ""
@@ -47,7 +47,9 @@ class ModelCall:
     skill_bank: str | Path = ""
 
     def request(self) -> ModelRequest:
-        """Relative paths of datasets start in the current folder. Raises FieldError."""
+        """The model request of the call. Relative paths of datasets start in the current folder.
+        Raises FieldError.
+        """
         plain = {
             "model": self.model,
             "action": self.action,
@@ -80,7 +82,7 @@ def join_call(
 def resolve_param(
     client: Client, job_id: str, param: str, parent: str | None, checkpoint: str
 ) -> str | None:
-    """What the name stands for; None where it is not known, or the job has no parent."""
+    """The value of the name; None if it is not known, or the job has no parent."""
     from tao_sdk.skills.parent import FILLERS, complete_results
 
     if param == "output_dir":

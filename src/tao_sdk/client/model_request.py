@@ -1,6 +1,6 @@
 """Model requests: a model of the skill bank by its name, joined with the other fields of a job.
 
-Here: the keys that a job file, flags and create_job have for it, and the job that they make. Not
+Here: the keys for a model in a job file, flags and create_job, and the job that they make. Not
 here: what a skill says and how its spec is built (skills/), and how a job file is read
 (job_file.py).
 """
@@ -68,7 +68,7 @@ DATASETS = Kind(
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """A model, what it is to do, and with what."""
+    """A model, its action, and the action's data and values."""
 
     model: str = setting(f.TEXT, "", "A model of the skill bank, by its name, such as digits.")
     action: str = setting(f.TEXT, "", "What the model is to do: train, evaluate, ...")
@@ -94,7 +94,7 @@ class JoinedJob:
 
     job: ModelJob
     parent: Job | None = None
-    takes_paths: bool = False  # of the parent: they are there only where the parent ran
+    takes_paths: bool = False  # the parent's paths: they exist only where it ran
     # keys of the spec, and what the parent has for them
     from_parent: Mapping[str, str] = field(default_factory=dict[str, str])
     skill: Skill | None = None
@@ -105,7 +105,9 @@ class JoinedJob:
 
     @property
     def notes(self) -> list[str]:
-        """What is worth knowing before the job starts: what it takes from which parent."""
+        """Notes to show before the job starts: the values that it takes from its parent, and
+        warnings.
+        """
         taken = [
             f"{key}: {value}, from {self.parent.id}"
             for key, value in self.from_parent.items()
@@ -120,7 +122,7 @@ def has_model(values: Mapping[str, Any]) -> bool:
 
 
 def split_values(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(the fields of JobSpec, the keys of the model) of what is given."""
+    """The given values, split into the fields of JobSpec and the keys of the model."""
     of_model = {name: value for name, value in values.items() if name in MODEL_KEYS}
     return {name: value for name, value in values.items() if name not in of_model}, of_model
 
@@ -159,7 +161,7 @@ def with_whole_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def refuse_unseen_data(data: Mapping[str, Any], platform: str) -> None:
-    """Raises FieldError for a dataset by a relative path where jobs do not see this machine."""
+    """Raise FieldError for a dataset by a relative path if jobs do not see this machine."""
     if backend_class(platform).capabilities.shared_filesystem:
         return
     from tao_sdk.skills.datasets import FORMAT
@@ -186,8 +188,9 @@ def join_model(
 ) -> JoinedJob:
     """The job of the model, with the fields of JobSpec that are `given` beside it.
 
-    The client looks the parent up; without one the store of the settings is opened for that. Raises
-    SpecError with its field, SkillNotFound, ActionNotFound, BankError, JobNotFound, Unreachable.
+    The client looks the parent up. Without a client, the store of the settings is opened for that.
+    Raises SpecError with its field, SkillNotFound, ActionNotFound, BankError, JobNotFound,
+    Unreachable.
     """
     from tao_sdk.client.client import Client
 
@@ -199,7 +202,7 @@ def join_model(
 
 @contextmanager
 def of_key(key: str) -> Generator[None]:
-    """An error that names no field is one of this key."""
+    """Give this key to an error that names no field."""
     try:
         yield
     except TaoError as error:
@@ -241,7 +244,7 @@ class Joining:
         return JoinedJob(job, parent, takes_paths, from_parent, skill)
 
     def is_there(self, address: str) -> bool | None:
-        """True if a file of a dataset is there; None where that is not seen from here."""
+        """True if a file of a dataset is there; None if it cannot be seen from here."""
         from tao_sdk.preflight.datasets import NotSeen
         from tao_sdk.preflight.places import Buckets
         from tao_sdk.skills.datasets import is_here
@@ -275,7 +278,9 @@ class Joining:
             return self.client.get_job(self.request.parent)
 
     def parent_values(self, skill: Skill, parent: Job | None) -> dict[str, str]:
-        """Keys of the spec and what an earlier job, or the named checkpoint, has for them."""
+        """The keys of the spec that an earlier job, or the named checkpoint, fills, with their
+        values.
+        """
         from tao_sdk.skills.parent import values_from_parent, values_of_checkpoint
 
         action, checkpoint = skill.action(self.request.action), self.request.checkpoint
@@ -303,11 +308,11 @@ class Joining:
         return f"{results_in_container(parent)}/{below}"
 
     def in_container(self, job: Job) -> bool:
-        """True if every job of its platform runs in a container, where paths are others."""
+        """True if every job of its platform runs in a container, which has other paths."""
         return backend_class(job.platform).capabilities.needs_image
 
     def with_parents_mounts(self, job: ModelJob, parent: Job) -> ModelJob:
-        """The job with the mounts that the parent's results lie in, where it names none."""
+        """The job with the mounts that hold the parent's results, if it names no mounts."""
         inside = results_in_container(parent)
         if not self.in_container(parent) or job.spec.mounts or parent.results_dir == inside:
             return job
@@ -330,7 +335,7 @@ def is_path(text: str) -> bool:
 
 
 def results_in_container(job: Job) -> str:
-    """Where a container of the job had its results."""
+    """The path of the job's results inside its container."""
     variables: Mapping[str, Any] = job.spec.get("env_vars") or {}
     root = variables.get("TAO_RESULTS_ROOT")
     if not isinstance(root, str) or not root.startswith("/"):
@@ -345,7 +350,9 @@ OWN_COMMAND = (
 
 
 def model_mistakes(request: ModelRequest, given: Mapping[str, Any]) -> Iterator[FieldError]:
-    """A job without a model's name, and fields that the model has itself."""
+    """Yield the errors of a job without a model's name, and of fields that the model sets
+    itself.
+    """
     if not request.model:
         name = next(name for name in MODEL_KEYS if getattr(request, name))
         advice = "Add the model: --model NAME (model: in a job file)."
@@ -400,7 +407,7 @@ def with_fields(job: ModelJob, given: Mapping[str, Any]) -> ModelJob:
 
 
 def refuse_other_place(joined: JoinedJob, place: str) -> None:
-    """Raises FieldError where the parent's files are not there for a job of this place."""
+    """Raise FieldError if a job of this place cannot reach the parent's files."""
     if joined.parent is None or not joined.takes_paths:
         return
     parent = joined.parent

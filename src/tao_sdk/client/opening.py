@@ -1,4 +1,4 @@
-"""Opening a client on a job store, for the doors that are given the store's name by a person."""
+"""Opening a client on a job store that a person names."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tao_sdk.store.place import require_store
 
 
 def open_client(state_file: str | None, *, watch: bool = False, begins: bool = True) -> Client:
-    """The client of that store, or of the user's own. Unless it `begins` a store, raises NoStore
-    where none is there.
+    """The client of that store, or of the user's own. Raises NoStore if there is none, unless the
+    caller `begins` a store.
     """
     settings = Settings.load()
     if state_file and not begins:

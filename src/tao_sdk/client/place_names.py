@@ -1,4 +1,4 @@
-"""Place names: what a person may write where a platform is wanted, and what it means. Quick: no
+"""Place names: the names that a person may write for a platform, and what they mean. Quick: no
 backend is asked.
 """
 
@@ -28,8 +28,8 @@ def place_names() -> list[str]:
 
 
 def platform_of(place: str) -> str:
-    """The platform that a name means. Raises UsageError for what is neither a platform nor an
-    endpoint.
+    """The platform that a name means. Raises UsageError for a name that is neither a platform nor
+    an endpoint.
     """
     return platform_at(place, Settings.load())
 
@@ -40,7 +40,7 @@ def platform_like(word: str) -> str:
 
 
 def place_in_file(path: Path) -> str:
-    """The place that the job file names; "" where it names none, or one that its reader will
+    """The place that the job file names. "" if it names none, or one that its reader will
     refuse.
     """
     named = NAMED.search(path.read_text(errors="replace"))

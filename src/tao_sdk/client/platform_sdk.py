@@ -33,16 +33,16 @@ from tao_sdk.model.spec import JobSpec, read_spec
 
 # The documents' names in backend_details -> ours.
 OUR_NAMES = {"num_gpu": "gpu_count"}
-DEFAULTS = {"image": "", "command": "", "gpu_count": 1}  # of create_job
+DEFAULTS = {"image": "", "command": "", "gpu_count": 1}  # the defaults of create_job
 
 
 def with_details(
     details: Mapping[str, Any], arguments: Mapping[str, Any], more: Mapping[str, Any], platform: str
 ) -> dict[str, Any]:
-    """The keywords of create_job and what backend_details say beside them and the named arguments.
+    """The keywords of create_job, joined with backend_details and the named arguments.
 
-    cluster_name is for people: which cluster it is, the settings say. Raises SpecError where they
-    say different things.
+    cluster_name is for people: the settings decide which cluster it is. Raises SpecError if
+    backend_details differs from the arguments.
     """
     given = {OUR_NAMES.get(name, name): value for name, value in details.items()}
     named = str(given.pop("backend_type", platform))
@@ -62,7 +62,9 @@ def with_details(
 
 
 def without_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The named arguments of create_job that were given: what has its default was not."""
+    """The named arguments of create_job that were given. An argument that equals its default counts
+    as not given.
+    """
     given = {name: value for name, value in arguments.items() if value is not None}
     return {
         name: value
@@ -72,7 +74,9 @@ def without_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def endpoint_of(platform: str, name: str, settings: Settings) -> str:
-    """The name. Raises UsageError for one that is no endpoint of that platform."""
+    """The name of the endpoint. Raises UsageError for a name that is no endpoint of that
+    platform.
+    """
     known = [each.name for each in endpoints(settings).values() if each.platform == platform]
     if name and name not in known:
         why = f"{settings.config_file} has: {', '.join(known) or 'none'}."
@@ -83,8 +87,8 @@ def endpoint_of(platform: str, name: str, settings: Settings) -> str:
 
 
 def missing_command(image: Any) -> FieldError:
-    """The error of create_job without a command: what was given as image may have been meant as
-    one, or as a job file.
+    """The error of create_job without a command. The given image may have been meant as a command,
+    or as a job file.
     """
     what = "create_job: command is missing."
     if is_job_file(image):
@@ -208,9 +212,8 @@ class PlatformSDK(Client):
         return submission.job
 
     def _parent_of(self, parent: Any) -> tuple[str | None, list[str]]:
-        """The parent's id, and what is to be said where its job is not in this store, as that of a
-        program inside a job is not. Raises UsageError for what is no text, and for a name of
-        several jobs.
+        """The parent's id, and a note if its job is not in this store. The parent of a program
+        inside a job is not. Raises UsageError if it is no text, or if several jobs have the name.
         """
         if parent is None or parent == self.settings.environ.get("TAO_JOB_ID"):
             return parent, []
@@ -230,22 +233,24 @@ class PlatformSDK(Client):
         return FieldWords(self.options_class(self.platform))
 
     def diagnose(self, job_id: str) -> Diagnosis | None:
-        """As `Client.diagnose`; the advice names keywords of create_job."""
+        """Diagnose the job as `Client.diagnose` does; the advice names keywords of create_job."""
         found = super().diagnose(job_id)
         return self._field_words.diagnosis(found) if found else None
 
     def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
-        """As `Client.get_failure_analysis`; the suggestion names keywords of create_job."""
+        """Analyse the failure as `Client.get_failure_analysis` does; the suggestion names keywords
+        of create_job.
+        """
         found = super().get_failure_analysis(job_id)
         if found is None:
             return None
         return {**found, "suggestion": self._field_words.in_fields(found["suggestion"])}
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
-        """One entry a rank, in the form of the documents: its name, rank, phase and node, and as
-        `readiness_issue` what keeps it from running.
+        """One entry for each rank, in the form of the documents: its name, rank, phase and node,
+        and as `readiness_issue` the problem that keeps it from running.
 
-        One entry for the whole job where the platform does not tell its ranks apart. Raises
+        One entry for the whole job if the platform does not tell its ranks apart. Raises
         JobNotFound, Unreachable.
         """
         found = replicas(self.engine, self.get_job(job_id))

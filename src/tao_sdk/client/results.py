@@ -1,5 +1,5 @@
-"""Results: where a job's outputs are, what is there, which checkpoint is the best and which the
-newest, and a copy here.
+"""Results: the place of a job's outputs, its files, the best and the newest checkpoint, and a copy
+here.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from tao_sdk.payload.declared import read_data, resume_key_of
 from tao_sdk.runner.outputs.tree import is_growing
 
 FETCHERS = 8  # files of a bucket that are copied at once
-PIECE = 8 * MiB  # of a file that is read at once
+PIECE = 8 * MiB  # bytes of a file read at once
 HOLE = 256 * 1024  # zeros in a row that are left out of a copy
 ZEROS = bytes(HOLE)
-PART = re.compile(r"(\..*\.)([0-9]+)\.part", re.DOTALL)  # what `part_of` begins, of which process
+PART = re.compile(r"(\..*\.)([0-9]+)\.part", re.DOTALL)  # the start by `part_of`, a process id
 MORE_ROOM = "Free space there, fetch into a larger disk, or copy less:"
 TRIES = 3  # at a file that changes while it is copied
 NAMED = 12  # checkpoints that an error names
 NAMES_SEARCHED = 1000  # files among which a wrong pattern is looked for
-NAMES_SHOWN = 3  # of them in an error
+NAMES_SHOWN = 3  # names in an error
 DEEPEST = 100  # folders in one another
 FULL = (errno.ENOSPC, errno.EDQUOT)
 UNNAMEABLE = (
@@ -74,8 +74,8 @@ CLOCK_SECONDS = 1e-3  # a time that was written down is read again as exactly as
 
 
 class NotWritten(TaoError):
-    """The copies cannot be written where they were wanted. What was copied before is whole, and
-    stays.
+    """The copies cannot be written to their folder. Files that were copied before are whole, and
+    stay.
     """
 
     code = "results.not_written"
@@ -83,8 +83,8 @@ class NotWritten(TaoError):
 
 @dataclass(frozen=True)
 class Results:
-    """What a job left behind. `best` and `newest` are paths of checkpoints as the backend sees
-    them, or None.
+    """The results of a job. `best` and `newest` are paths of checkpoints as the backend sees them,
+    or None.
 
     `elsewhere` are the addresses and absolute paths that the spec names for outputs: nothing below
     them is in `files`.
@@ -100,7 +100,7 @@ class Results:
     settled: float = (
         0.0  # without a manifest, what was written before is whole: seconds since the epoch
     )
-    lost: str = ""  # what the job said of results that it could not keep
+    lost: str = ""  # the job's report of results that it could not keep
     inputs: tuple[str, ...] = ()  # paths below `dir` under which inputs of the job lie
     unreadable: tuple[str, ...] = ()  # folders below `dir` that could not be looked into
 
@@ -114,8 +114,8 @@ class Results:
 
     @property
     def checkpoints(self) -> list[checkpoints.Checkpoint]:
-        """All of them, the least trained first; one that was still being written, for all that is
-        known, is not complete.
+        """All checkpoints, the least trained first. A checkpoint that may still have been in
+        writing is not complete.
         """
         files = written_files(self.files, self.inputs, self.dir)
         found = checkpoints.list_checkpoints(files, self.dir, self.manifest, self.settled)
@@ -127,21 +127,21 @@ class Results:
         return bool(self.files) or len(self.progress.history) >= LEAST_EPOCHS
 
     def of_epoch(self, epoch: int) -> checkpoints.Checkpoint:
-        """The checkpoint of an epoch, counted from 1. Raises PathNotFound, with the checkpoints
-        that there are.
+        """The checkpoint of an epoch, counted from 1. Raises PathNotFound, which lists the
+        checkpoints.
         """
         return self._checkpoint(epoch, epoch)
 
     def of_shown_epoch(self, number: int) -> checkpoints.Checkpoint:
-        """The checkpoint of an epoch by the number that the job's log gives it; of a job whose log
-        names no epoch, by the number in the checkpoint's name. Raises PathNotFound.
+        """The checkpoint of an epoch by the number that the job's log gives it. If the log names no
+        epoch, by the number in the checkpoint's name. Raises PathNotFound.
         """
         names_from_zero = checkpoints.counts_from_zero(self.checkpoints, self.progress)
         from_zero = self.progress.counts_from_zero if self.progress.epoch else names_from_zero
         return self._checkpoint(number + 1 if from_zero else number, number)
 
     def shown_epoch(self, checkpoint: checkpoints.Checkpoint) -> int | None:
-        """The number that `of_shown_epoch` takes for a checkpoint; None where no epoch is known."""
+        """The number that `of_shown_epoch` takes for a checkpoint; None if no epoch is known."""
         if checkpoint.epoch is None:
             return None
         if not self.progress.epoch:
@@ -159,7 +159,7 @@ class Results:
 
 
 def no_checkpoint(epoch: int, names: Sequence[str]) -> PathNotFound:
-    """The error for an epoch without a checkpoint. `names` are those of all checkpoints."""
+    """The error for an epoch without a checkpoint. `names` are the names of all checkpoints."""
     what, command = f"There is no checkpoint of epoch {epoch}.", "tao results JOB"
     if not names:
         return PathNotFound(what, "The job has no checkpoints.", "What it left:", command)
@@ -168,7 +168,7 @@ def no_checkpoint(epoch: int, names: Sequence[str]) -> PathNotFound:
 
 
 def results(engine: Engine, job: Job) -> Results:
-    """What is below the results directory; empty where the job has written nothing yet."""
+    """Read what is below the results directory; empty if the job has written nothing yet."""
     files = files_of(engine, job)
     unreadable: list[str] = []
     result_files = without_inputs(job, left_behind(files, job.results_dir, unreadable.append))
@@ -193,8 +193,8 @@ def results(engine: Engine, job: Job) -> Results:
 
 
 def settled_at(job: Job, failed: bool) -> float:
-    """Without a manifest, the time before which a file was written to be whole; 0 while the job may
-    still write. `failed`: it did while it was ending, whatever its exit code.
+    """The time before which a file must be written to count as whole, without a manifest; 0 while
+    the job may still write. `failed`: the job failed while it was ending, whatever its exit code.
     """
     if not job.status.terminal or job.ended is None:
         return 0.0
@@ -204,7 +204,7 @@ def settled_at(job: Job, failed: bool) -> float:
 
 
 def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
-    """Whether the job was over before it had accounted for all its results."""
+    """True if the job was over before it had accounted for all its results."""
     return (
         job.status in (Status.CANCELED, Status.ERROR) and (manifest or {}).get("whole") is not True
     )
@@ -213,7 +213,7 @@ def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
 def written_files(
     files: Sequence[FileStat], inputs: Sequence[str], root: str
 ) -> list[tuple[str, int, float]]:
-    """(path, size, mtime) of the files that are no inputs of the job, each once."""
+    """The (path, size, mtime) of each file that is no input of the job, each once."""
     return [
         (stat.path, stat.size, stat.mtime)
         for stat in without_originals(files, root)
@@ -222,7 +222,7 @@ def written_files(
 
 
 def without_originals(files: Sequence[FileStat], root: str) -> Iterator[FileStat]:
-    """The files, without those of the work folder that were copied to the results as outputs."""
+    """The files, except files in the work folder that were copied to the results as outputs."""
     sizes = {stat.path: stat.size for stat in files}
     work = f"{work_folder(root)}/"
     for stat in files:
@@ -232,7 +232,7 @@ def without_originals(files: Sequence[FileStat], root: str) -> Iterator[FileStat
 
 
 def work_folder(root: str) -> str:
-    """Where a job with files starts, below its results."""
+    """The folder below its results in which a job with files starts."""
     return f"{root.rstrip('/')}/work"
 
 
@@ -248,8 +248,8 @@ def input_places(job: Job) -> tuple[str, ...]:
 
 
 def without_inputs(job: Job, files: Sequence[FileStat]) -> list[FileStat]:
-    """The files, without inputs that the job did not change, also where it keeps them as outputs:
-    they have the name of an input and are older than the job.
+    """The files, without inputs that the job did not change, also if it keeps them as outputs. Such
+    a file has the name of an input and is older than the job.
 
     An input that has the time of its download is not known to be unchanged, and stays.
     """
@@ -266,7 +266,7 @@ def without_inputs(job: Job, files: Sequence[FileStat]) -> list[FileStat]:
 
 
 def input_file_names(job: Job) -> set[str]:
-    """The last names of the paths under which the job wants its inputs."""
+    """The last names of the input paths in the job."""
     try:
         data = read_data(stored_spec(job.spec))
     except SpecError:
@@ -290,7 +290,7 @@ def names_carried(job: Job) -> list[str]:
 
 
 def input_names(job: Job) -> list[str]:
-    """The keys of all inputs but those that travel with the job."""
+    """The keys of all inputs that do not travel with the job."""
     try:
         spec = stored_spec(job.spec)
         return [each.key for each in read_data(spec).inputs if each.path not in spec.files]
@@ -299,7 +299,7 @@ def input_names(job: Job) -> list[str]:
 
 
 def begins_anew(job: Job) -> bool:
-    """True if a further attempt gets no checkpoint; False also where its stored spec is unclear."""
+    """True if a further attempt gets no checkpoint. False also if its stored spec is unclear."""
     try:
         return not resume_key_of(stored_spec(job.spec))
     except SpecError:
@@ -307,8 +307,8 @@ def begins_anew(job: Job) -> bool:
 
 
 def named_elsewhere(job: Job) -> tuple[str, ...]:
-    """Where the spec says that outputs go, other than below the results; nothing of a job that
-    another SDK stored.
+    """The output places in the spec that are not below the results. Empty for a job that another
+    SDK stored.
     """
     try:
         named = read_data(stored_spec(job.spec)).outputs
@@ -320,7 +320,7 @@ def named_elsewhere(job: Job) -> tuple[str, ...]:
 def left_behind(
     files: Files, results_dir: str, on_unreadable: Callable[[str], None]
 ) -> list[FileStat]:
-    """All files of the results; none where the job has written nothing yet. Raises LeadsOut for
+    """All files of the results; none if the job has written nothing yet. Raises LeadsOut for
     results that are a link.
     """
     try:
@@ -332,8 +332,8 @@ def left_behind(
 
 
 def walk(files: Files, path: str, on_unreadable: Callable[[str], None]) -> Iterator[FileStat]:
-    """Every file below `path`, folder by folder, sorted. What vanishes meanwhile is left out. A
-    folder that may not be looked into is told, and left out.
+    """Yield every file below `path`, folder by folder, sorted. A file that vanishes meanwhile is
+    left out. A folder that may not be read is reported, and left out.
 
     A link to a folder above itself would go round in a circle, and is not entered. Nor are folders
     deeper than DEEPEST.
@@ -361,7 +361,9 @@ def refuse_unless_forbidden(error: Unreachable) -> None:
 
 @dataclass(frozen=True)
 class _Folder:
-    """`real` is the folder that `path` leads to, `above` are those that led here."""
+    """A folder of a walk. `real` is the folder that `path` leads to, `above` are the folders on the
+    way to it.
+    """
 
     path: str
     real: str
@@ -373,13 +375,13 @@ class _Folder:
         return None if real in above or len(above) > DEEPEST else _Folder(stat.path, real, above)
 
     def entries(self, files: Files) -> list[tuple[FileStat, _Folder]]:
-        """What lies in it, the last by name first."""
+        """The entries of the folder, sorted by name, the last first."""
         inside = sorted(files.list(self.path), key=lambda stat: stat.path, reverse=True)
         return [(stat, self) for stat in inside]
 
 
 def unheard(*_: object) -> None:
-    """For a caller who does not ask to be told."""
+    """Do nothing: the callback of a caller that gives none."""
 
 
 def fetch(
@@ -393,10 +395,10 @@ def fetch(
     """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is
     not copied again.
 
-    With `only`, those that fit any of the patterns. Raises PathNotFound where none does.
+    With `only`, copy the files that fit any of the patterns. Raises PathNotFound if none does.
 
-    What is no file (any more), or can be none here, costs only itself: `on_skip` is called with its
-    name, and why.
+    A path that is no file (any more), or can be none here, is skipped alone: `on_skip` is called
+    with its name, and why.
     """
     files = files_of(engine, job)
     tell_copied, tell_skipped = on_file or unheard, on_skip or unheard
@@ -444,7 +446,7 @@ def fetch(
 
 def add_curve(into: Path, copied: Sequence[Path], progress: Progress) -> None:
     """Write the curve of the training beside the copies, unless the job left one of its own or has
-    none yet.
+    no curve yet.
     """
     if len(progress.history) < LEAST_EPOCHS or into / CURVE in copied:
         return
@@ -453,8 +455,8 @@ def add_curve(into: Path, copied: Sequence[Path], progress: Progress) -> None:
 
 
 def chosen(all_files: list[FileStat], job: Job, only: Sequence[str]) -> list[FileStat]:
-    """The files that fit any of the patterns; all of them where there is none. Raises PathNotFound
-    where no file does.
+    """The files that fit any of the patterns; all files if there is no pattern. Raises PathNotFound
+    if no file fits.
     """
     chosen_files = [
         stat
@@ -470,7 +472,9 @@ def chosen(all_files: list[FileStat], job: Job, only: Sequence[str]) -> list[Fil
 
 
 def why_nothing_fits(names: Sequence[str], only: Sequence[str]) -> str:
-    """What a pattern is, and which files there are: those whose names are near, else the first."""
+    """Say what a pattern is, and which files there are: those with near names, else the first
+    ones.
+    """
     if not names:
         return "Nothing has been written there yet."
     written = [name for name in names if not name.startswith(".tao/")]  # by the job's command
@@ -483,13 +487,13 @@ def why_nothing_fits(names: Sequence[str], only: Sequence[str]) -> str:
 
 
 def more_of(names: Sequence[str]) -> str:
-    """`, ... (28 files)` where there are more than are shown."""
+    """`, ... (28 files)` if there are more than are shown."""
     return f", ... ({len(names)} files)" if len(names) > NAMES_SHOWN else ""
 
 
 def fits(name: str, pattern: str) -> bool:
-    """`*.pth` fits a name wherever it is, `train/*.pth` and `./last.pth` a path below the results;
-    a folder, all in it.
+    """True if the name fits the pattern. `*.pth` fits a name in any folder; `train/*.pth` and
+    `./last.pth` fit a path below the results; a folder fits all files in it.
     """
     paths = [name, *folders_above(name)] if "/" in pattern else name.split("/")
     pattern = pattern.removeprefix("./").rstrip("/")
@@ -497,8 +501,8 @@ def fits(name: str, pattern: str) -> bool:
 
 
 def relative(path: str, folder: str) -> str:
-    """The path below the results, as it is written: of an object it may have empty
-    parts, and dots.
+    """The path below the results, as it is written. An object's path may have empty parts, and
+    dots.
     """
     return path.removeprefix(folder.rstrip("/")).removeprefix("/")
 
@@ -510,7 +514,7 @@ def folders_above(name: str) -> Iterator[str]:
 
 
 def refuse_unnameable(name: str, folders: Set[str]) -> None:
-    """Raise PathNotFound for an object that no file here can be called as."""
+    """Raise PathNotFound for an object whose name no file here can have."""
     if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
         raise PathNotFound("invalid file name: it has an empty part, . or ..")
     if name in folders:
@@ -518,8 +522,8 @@ def refuse_unnameable(name: str, folders: Set[str]) -> None:
 
 
 def _renew(files: Files, stat: FileStat, into: Below, name: str) -> None:
-    """Copy a file unless there is a whole copy. Raises PathNotFound where it, or its copy, can be
-    no file; OSError.
+    """Copy a file unless there is a whole copy. Raises PathNotFound if it, or its copy, can be no
+    file; OSError.
     """
     try:
         if not _is_whole(into, name, stat):
@@ -540,7 +544,7 @@ def _is_whole(into: Below, name: str, stat: FileStat) -> bool:
 
 
 def remove_remains(into: Path, names: Iterable[str]) -> None:
-    """Remove what fetches that were killed left of files that are copied now."""
+    """Remove the temporary files that killed fetches left of these files."""
     mine = {(name.rpartition("/")[0], part_of(name)) for name in names}
     for folder in {folder for folder, _ in mine}:
         with suppress(OSError), Below(str(into), follow=True).at(folder) as spot:
@@ -565,7 +569,7 @@ def is_alive(pid: int) -> bool:
 
 
 def refuse_too_large(into: Path, names: Mapping[str, FileStat], job_id: str) -> None:
-    """Raise NotWritten where the disk of `into` has no room for what is not there yet."""
+    """Raise NotWritten if the disk of `into` has no room for the files that are still to copy."""
     free = room_left(str(into))
     if sum(map(room_for, names.values())) <= free:
         return
@@ -601,8 +605,8 @@ def is_there(into: Below, name: str, stat: FileStat) -> bool:
 
 @contextmanager
 def writing(into: Path, name: str = "", size: int = 0, job_id: str = "") -> Generator[None]:
-    """Raises NotWritten where the folder `into` takes nothing more. `name` is the file of the job
-    that is written, if it is one.
+    """Raise NotWritten if the folder `into` cannot be written. `name` is the job's file that is
+    written, if any.
     """
     try:
         yield
@@ -629,14 +633,14 @@ def _copy(files: Files, stat: FileStat, into: Below, name: str) -> None:
 
 
 def part_of(name: str) -> str:
-    """How the temporary name of a file begins; a process id and `.part` follow."""
+    """The start of a file's temporary name; a process id and `.part` follow."""
     own = name.rpartition("/")[2]
     return f".{apart(own, cut(own))}."
 
 
 def _written(files: Files, stat: FileStat, out: IO[bytes]) -> FileStat:
-    """Write one version of it, and say which; of what only grows, as far as it was. A live job
-    replaces its files.
+    """Write one version of the file, and return that version's stat. A file that only grows is
+    copied as far as it was. A live job may replace its files.
     """
     for _ in range(TRIES):
         out.seek(0)
@@ -650,8 +654,8 @@ def _written(files: Files, stat: FileStat, out: IO[bytes]) -> FileStat:
 
 
 def _pour(files: Files, path: str, out: IO[bytes]) -> int:
-    """Copy all of a file; its size. Holes stay holes, and zeros become some: they take no room on
-    the disk.
+    """Copy all of a file, and return its size. Holes stay holes, and some zeros become holes: they
+    take no room on the disk.
     """
     at = next_data(files, path, 0)
     while data := files.read(path, at, PIECE):
@@ -665,14 +669,16 @@ def _pour(files: Files, path: str, out: IO[bytes]) -> int:
 
 
 def _same_time(one: float, other: float) -> bool:
-    """As exact as both are: some disks and answers know whole seconds only."""
+    """True if the two times are equal, to the precision that both have: some disks and answers know
+    whole seconds only.
+    """
     whole = one == int(one) or other == int(other)
     return int(one) == int(other) if whole else abs(one - other) < CLOCK_SECONDS
 
 
 def backend_path(uri: str, own_schemes: Collection[str] = ()) -> str:
-    """The path of a file://, lustre:// or slurm:// address; a plain path, s3:// and what the
-    platform has schemes of its own for, as they are. Raises UsageError for others.
+    """The path of a file://, lustre:// or slurm:// address. A plain path, s3:// and the platform's
+    own schemes stay as they are. Raises UsageError for others.
     """
     if not uri or "\0" in uri:
         raise UsageError(
@@ -695,8 +701,8 @@ def backend_path(uri: str, own_schemes: Collection[str] = ()) -> str:
 
 
 def path_at(engine: Engine, uri: str, platform: str) -> str:
-    """The path of an address as the platform's files take it. Raises UsageError for one that cannot
-    be looked at.
+    """The path of an address as the platform's files take it. Raises UsageError for an address that
+    cannot be looked at.
     """
     if "://" not in uri or in_bucket(uri):
         return backend_path(uri)

@@ -1,4 +1,4 @@
-"""Scene: what is known of a running job, for every door that shows one. Pure: bytes and jobs in,
+"""Scene: the known state of a running job, for every door that shows one. Pure: bytes and jobs in,
 facts out.
 
 Not here: where the bytes come from (following.py) and how it is drawn (cli/screen.py).
@@ -21,19 +21,19 @@ from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.model.units import format_clock, format_size
 from tao_sdk.runner.events import Event, EventFilter
 
-STAGES = ("files", "inputs", "command", "outputs")  # of the runner's, those that people care about
+STAGES = ("files", "inputs", "command", "outputs")  # the runner's stages that are shown
 TAIL = 6  # last lines of the log that are kept to be shown
-MOST_LINES = 40  # of the program's own that wait to be shown
+MOST_LINES = 40  # the program's own lines that wait to be shown
 LOOKED_AT = 64 * 1024  # bytes of one piece of the log in which they are looked for
 LONGEST_LINE = 2000  # bytes of an unfinished line that are kept
-SHOWN_PATHS = 3  # of a warning
+SHOWN_PATHS = 3  # shown for a warning
 
-Facts = Mapping[str, Any]  # of an event
+Facts = Mapping[str, Any]  # the facts of an event
 
 
 @dataclass
 class Scene:
-    """What is known of a running job. `take_log` takes its log as it comes, event lines included.
+    """The known state of a running job. `take_log` takes its log as it comes, event lines included.
 
     Times (`at`, `began_at`, `epoch_at`, `read_at`) are seconds by one steady clock of the caller's.
     """
@@ -70,18 +70,20 @@ class Scene:
 
     @property
     def progress(self) -> Progress:
-        """How far the attempt is. What was read of an earlier attempt does not count."""
+        """The progress of the current attempt. Progress that was read of an earlier attempt does
+        not count.
+        """
         if self.job.reading.attempt not in (0, self.attempt):
             return self._reader.progress
         return richer_progress(self._reader.progress, self.job.progress)
 
     @property
     def hears_epochs(self) -> bool:
-        """True if the log tells how far the training is. Else the job's status file may."""
+        """True if the log reports epochs. If not, the job's status file may."""
         return self._reader.progress.epoch > 0
 
     def is_overdue(self, at: float) -> bool:
-        """True if the next epoch takes so much longer than those before that the program may
+        """True if the next epoch takes so much longer than the earlier ones that the program may
         hang.
         """
         return self.pace.is_overdue(self.began_at, at)
@@ -89,8 +91,8 @@ class Scene:
     def take_log(
         self, chunk: bytes, at: float | None = None, is_live: bool = True
     ) -> list[Progress]:
-        """Take a piece of the log; a Progress for each epoch that it speaks of. One that is not
-        live was written at a time that nobody knows.
+        """Take a piece of the log. Return a Progress for each epoch in it. If the piece is not
+        live, the time of its writing is unknown.
         """
         own, events = self._events.feed(chunk)
         for event in events:
@@ -109,8 +111,8 @@ class Scene:
         return self._reader.feed(own, at)
 
     def take_job(self, job: Job) -> list[Progress]:
-        """Take what is known of the job now; the Progress that the log has not told. A new attempt
-        begins anew.
+        """Take the newest state of the job. Return the Progress that the log has not reported. A
+        new attempt begins anew.
         """
         if job.attempt != self.job.attempt:
             self._begin_attempt(job.attempt)
@@ -143,7 +145,7 @@ class Scene:
         return stage == "command" or bool(self.job.spec.get(stage))
 
     def end_transfer(self, facts: Facts) -> None:
-        """A stage of another name is nobody's."""
+        """End the transfer of a stage, and note its size. An unknown stage is ignored."""
         stage, size = str(facts.get("what")), format_size(float(facts.get("bytes") or 0))
         if stage in STAGES:
             self.stages[stage] = size
@@ -154,7 +156,7 @@ class Scene:
             self.transfers[str(facts["stage"])] = transfer_words(facts)
 
     def begin_wait(self, facts: Facts) -> None:
-        """For a server, or for another job that fetches the same input."""
+        """Note a wait for a server, or for another job that fetches the same input."""
         if "host" not in facts:
             what = printable(str(facts.get("what")))
             self.transfers["inputs"] = f"waiting for another job that fetches {what}"
@@ -176,7 +178,9 @@ class Scene:
         return bool(tail) and list(self.told_lines)[-len(tail) :] == tail
 
     def take_own_lines(self) -> list[str]:
-        """The lines of the program that are no progress, each once; of very many the last."""
+        """Take the program's lines that report no progress, each once. If they are very many, the
+        last ones.
+        """
         lines = list(self.own_lines)
         self.own_lines.clear()
         return lines
@@ -191,7 +195,9 @@ class Scene:
         self._open_line = open_line[-LONGEST_LINE:]
 
     def _keep_own_lines(self, text: bytes) -> None:
-        """Of a line that was drawn over again and again, as a bar is, its last state counts."""
+        """Keep the program's own lines. If a line was drawn over many times, as a progress bar is,
+        keep its last state.
+        """
         looked_at = text[-LOOKED_AT:]
         *whole, _ = looked_at.split(b"\n")
         final = (line.rpartition(b"\r")[2] for line in whole)
@@ -203,7 +209,7 @@ class Scene:
 
 
 def readable_lines(lines: Sequence[bytes]) -> list[str]:
-    """The lines as text without escape codes; not those that are empty."""
+    """The lines as text without escape codes. Empty lines are left out."""
     texts = (line.decode("utf-8", "replace").rstrip() for line in lines)
     return [printable(text) for text in texts if text]
 
@@ -221,7 +227,7 @@ TAKES: Mapping[str, Callable[[Scene, Facts], None]] = {
 
 
 def warning_words(facts: Facts) -> str:
-    """What, why and next; with the first of the paths that it speaks of."""
+    """The warning's what, why and next, with the first of the paths that it names."""
     parts = [str(facts.get(part) or "") for part in ("what", "why", "next")]
     return printable(
         join_sentences(*parts, path_words([str(path) for path in facts.get("paths") or ()]))

@@ -1,7 +1,7 @@
 """Set values: `train.lr=0.1` for one value of a job's specs or args.
 
-Here: where a key leads, and what was meant where it leads nowhere. Not here: how a value is read
-(document.py).
+Here: the place of a key, and the key that was meant if there is no such place. Not here: how a
+value is read (document.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_SEARCHED = 10_000  # keys of a spec that are searched for one of that name
 
 @dataclass(frozen=True)
 class SetSpec:
-    """A spec with values set, and what is worth knowing about that."""
+    """A spec with values set, and notes about them."""
 
     spec: JobSpec
     notes: tuple[str, ...] = ()
@@ -32,9 +32,9 @@ class SetSpec:
 def with_values(spec: JobSpec, typed: Sequence[str]) -> SetSpec:
     """The spec after each of `typed`, such as `train.lr=0.1`, in their order.
 
-    A key that is new below a mapping is added, with a note. Raises UsageError for one that
-    resembles a key that is there, for one that is new at the top, and for a value that would take
-    the place of a mapping.
+    A key that is new below a mapping is added, with a note. Raises UsageError for a key that
+    resembles an existing one, for a key that is new at the top, and for a value that would replace
+    a mapping.
     """
     if not typed:
         return SetSpec(spec)
@@ -45,7 +45,9 @@ def with_values(spec: JobSpec, typed: Sequence[str]) -> SetSpec:
 
 
 def field_of(spec: JobSpec, typed: str) -> str:
-    """Which field of the job the values belong to. Raises UsageError where it has neither."""
+    """The field of the job that the values belong to, args or specs. Raises UsageError if it has
+    neither.
+    """
     if spec.specs is None and spec.args is None:
         why = "--set changes a value of the job's specs or args, and it has neither."
         argument = shlex.quote(typed)
@@ -55,7 +57,7 @@ def field_of(spec: JobSpec, typed: str) -> str:
 
 
 def text_notes(flag: str, key: str, value: Any) -> Iterator[str]:
-    """A note where a value is one text and reads like several numbers: `0.1,0.2`."""
+    """A note if a value is one text and reads like several numbers: `0.1,0.2`."""
     parts = value.split(",") if isinstance(value, str) else []
     if len(parts) < 2 or not all(map(is_number, parts)):
         return
@@ -90,9 +92,7 @@ def read_pair(text: str) -> tuple[str, Any]:
 
 
 def set_one(tree: Tree, text: str, name: str) -> Iterator[str]:
-    """Set one value in place; a note where its key is new, and where it may be no value that was
-    meant.
-    """
+    """Set one value in place. Return a note if its key is new, or if the value may be a mistake."""
     key, value = read_pair(text)
     yield from text_notes("--set", key, value)
     parts = [key] if name == "args" else key.split(".")
@@ -112,8 +112,8 @@ def set_one(tree: Tree, text: str, name: str) -> Iterator[str]:
 
 
 def refuse_text_for_number(key: str, number: Any, text: Any) -> None:
-    """Raises UsageError for a text in the place of a number. A text that reads as a number, and one
-    with a reference (`${...}`) that may become one, are taken.
+    """Raise UsageError for a text in the place of a number. A text that reads as a number is taken,
+    and so is one with a reference (`${...}`) that may become a number.
     """
     if not isinstance(number, (int, float)) or isinstance(number, bool):
         return
@@ -125,7 +125,7 @@ def refuse_text_for_number(key: str, number: Any, text: Any) -> None:
 
 
 def holder_of(tree: Tree, parts: Sequence[str]) -> tuple[Tree, list[str]]:
-    """(the deepest mapping that is there on the way, the parts of the key that remain)."""
+    """The deepest existing mapping on the way, and the remaining parts of the key."""
     holder, rest = tree, list(parts)
     while len(rest) > 1 and rest[0] in holder:
         below = holder[rest[0]]
@@ -141,7 +141,7 @@ def holder_of(tree: Tree, parts: Sequence[str]) -> tuple[Tree, list[str]]:
 
 
 def add(tree: Tree, holder: Tree, parts: Sequence[str], rest: Sequence[str], value: Any) -> str:
-    """Add what is not there, where it is likely to be meant; the note that says so."""
+    """Add a missing value if that is likely to be meant. Return the note that says so."""
     key, above = ".".join(parts), list(parts[: len(parts) - len(rest)])
     if "" in rest:
         raise UsageError(
@@ -163,8 +163,8 @@ def add(tree: Tree, holder: Tree, parts: Sequence[str], rest: Sequence[str], val
 
 
 def meant_by(tree: Tree, holder: Tree, above: list[str], rest: Sequence[str]) -> str:
-    """The key that was probably meant: one beside it of a like name, or one of that name elsewhere;
-    else \"\".
+    """The key that was probably meant: a key beside it of a like name, or a key of that name
+    elsewhere; else "".
     """
     beside = list(holder)[:MOST_SEARCHED]
     near = difflib.get_close_matches(rest[0], beside, n=1, cutoff=0.7)

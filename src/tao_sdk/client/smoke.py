@@ -1,5 +1,5 @@
-"""Smoke: a small job with one GPU, run to see whether jobs with GPUs run on a platform, and what
-they see there.
+"""Smoke: run a small job with one GPU, to see if jobs with GPUs run on a platform, and what they
+see.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECONDS = 300.0  # its image may have to be pulled
 
 
 def smoke(client: Client, platform: str, image: str = IMAGE) -> Finding:
-    """What the job saw. It is removed again."""
+    """Run a job with one GPU and return its finding. The job is removed again."""
     spec = JobSpec(
         name="smoke",
         image=image,
@@ -63,6 +63,8 @@ def seen(client: Client, job: Job) -> Finding:
 
 
 def no_driver(platform: str, log: str) -> Finding:
-    """The finding where the job had no nvidia-smi. The host gives it to jobs, not the image."""
+    """The finding if the job had no nvidia-smi. The host gives nvidia-smi to jobs, not the
+    image.
+    """
     what = "A job with one GPU found no nvidia-smi: the NVIDIA driver is not there."
     return Finding(Severity.ERROR, CODE, what, log, HOST_ADVICE.get(platform, OTHER_HOST))

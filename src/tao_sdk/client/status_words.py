@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from tao_sdk.model.status import Status
 
-# What other tools call a status.
+# Other tools' words for a status.
 OTHER_WORDS: Mapping[str, Status] = {
     "failed": Status.ERROR,
     "done": Status.COMPLETE,
@@ -24,7 +24,7 @@ OUR_WORDS: Mapping[str, Status] = {status.value.lower(): status for status in St
 
 
 def meant_status(word: str) -> Status | None:
-    """The status that the word probably means; None where it is like none."""
+    """The status that the word probably means; None if it is like none."""
     lower = word.lower()
     if lower in OTHER_WORDS:
         return OTHER_WORDS[lower]

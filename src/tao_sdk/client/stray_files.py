@@ -1,5 +1,5 @@
-"""Stray files: what a job wrote into the folder of this machine that it started in, and not into
-its results. Bounded: a large folder is looked at in part only.
+"""Stray files: files that a job wrote into its start folder on this machine, and not into its
+results. Bounded: a large folder is looked at in part only.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.client.results import Results
 
-MOST_ENTRIES = 500  # of the folder, and of each folder in it
-MOST_FOLDERS = 50  # that are looked into
+MOST_ENTRIES = 500  # in the folder, and in each folder in it
+MOST_FOLDERS = 50  # folders to look into
 SHOWN = 5  # names
 OUTPUT_SUFFIXES = (".log", ".out")  # the caller's own `| tee run.log`, nohup.out
 
@@ -35,7 +35,7 @@ class StrayFiles:
 
     @property
     def words(self) -> str:
-        """Which, and how such files are kept."""
+        """Name the files, and say how to keep such files among the results."""
         named = ", ".join(self.names[:SHOWN])
         more = len(self.names) - SHOWN
         if more > 0:
@@ -48,8 +48,8 @@ class StrayFiles:
 
 
 def stray_files(client: Client, job: Job, results: Results | None) -> StrayFiles | None:
-    """What the job may have written into the folder that it started in; None where its results have
-    files, and where it started in a folder of its own or elsewhere.
+    """The files that the job may have written into its start folder. None if its results have
+    files, or if it started in a folder of its own or elsewhere.
     """
     if results is None or job.started is None or job.spec.get("files"):
         return None
@@ -85,12 +85,12 @@ def _newer_names(folder: str, began: float, results_dir: str) -> Iterator[str]:
 
 
 def is_passed_over(name: str) -> bool:
-    """True for what is no result by its name."""
+    """True for a name that is never a result."""
     return name.startswith(".") or name == "__pycache__" or name.endswith(OUTPUT_SUFFIXES)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """The first MOST_ENTRIES; none of a folder that cannot be read."""
+    """The first MOST_ENTRIES entries; none for a folder that cannot be read."""
     try:
         with os.scandir(Path(folder)) as entries:
             return list(islice(entries, MOST_ENTRIES))

@@ -1,4 +1,4 @@
-"""Typed values: from what was typed for a field (`--env A=1`, `--specs FILE`) to its plain value.
+"""Typed values: from the typed text of a field (`--env A=1`, `--specs FILE`) to its plain value.
 
 Not here: what a value may be, which its Kind says (model/fields.py), and how flags are declared
 (cli/flags.py).
@@ -29,7 +29,9 @@ def typed_flag(record: type[Any], name: str) -> str:
 
 
 def read_fields(record: type[Any], typed: Mapping[str, Any]) -> dict[str, Any]:
-    """What was typed for fields of `record`, as plain values. Raises UsageError naming the flag."""
+    """The typed values for fields of `record`, as plain values. Raises UsageError with the flag's
+    name.
+    """
     given = {name: typed.get(name) for name in settings_of(record)}
     return {
         name: read_field(record, name, value)
@@ -79,16 +81,16 @@ def split_option(text: str) -> tuple[str, str]:
 
 
 def open_secrets(typed: Iterable[str]) -> list[str]:
-    """The names of secrets whose values stand in `NAME=VALUE` texts, and so in a command line that
-    others can read.
+    """The names of secrets whose values are in `NAME=VALUE` texts. Others can read such a command
+    line.
     """
     split = (text.partition("=") for text in typed)
     return [name for name, equals, _ in split if equals and is_secret_name(name)]
 
 
 def read_pairs(flag: str, typed: Iterable[str]) -> dict[str, str]:
-    """`NAME=VALUE` texts as a mapping. `--env NAME` alone takes the value from here, so that it is
-    in no command line.
+    """`NAME=VALUE` texts as a mapping. `--env NAME` alone takes the value from this environment, so
+    that it is in no command line.
     """
     found: dict[str, str] = {}
     for text in typed:
@@ -105,14 +107,16 @@ def read_pairs(flag: str, typed: Iterable[str]) -> dict[str, str]:
 
 
 def no_pair(flag: str, text: str) -> UsageError:
-    """The error for a text that is no NAME=VALUE, with what to write."""
+    """The error for a text that is not NAME=VALUE. It says what to write."""
     pair = f"{text}=VALUE" if text and "=" not in text else f"NAME={text.lstrip('=') or 'VALUE'}"
     what = f"{flag} is {text!r}; it must be NAME=VALUE."
     return UsageError(what, "", f"Write {flag} {shlex.quote(pair)}")
 
 
 def caller_variable(name: str) -> str:
-    """What `--env NAME` alone means: the caller's value, an empty one too."""
+    """The value of `--env NAME` alone: the caller's value, an empty one too. Raises UsageError if
+    the variable is not set.
+    """
     environ = Settings.load().environ
     if name not in environ:
         raise UsageError(
@@ -124,7 +128,7 @@ def caller_variable(name: str) -> str:
 
 
 class Typed(NamedTuple):
-    """How a field that is too rich for a plain value is typed on the command line."""
+    """The command-line form of a field that is too rich for a plain value."""
 
     metavar: str
     multiple: bool
@@ -213,8 +217,8 @@ def read_typed_files(typed: Iterable[str]) -> dict[str, bytes]:
 
 
 def file_pair(text: str) -> tuple[str, str]:
-    """(path in the job, path here). The names of files may hold a `=`, too: what is there as a
-    whole is meant as a whole.
+    """The path in the job and the path here. A file's name may hold a `=`, too: a text that is a
+    file's name as a whole is taken as a whole.
     """
     target, equals, source = text.partition("=")
     if not equals or (os.path.lexists(text) and is_meant_whole(text, source)):
@@ -225,8 +229,8 @@ def file_pair(text: str) -> tuple[str, str]:
 
 
 def is_meant_whole(text: str, source: str) -> bool:
-    """Of the name of a file that is there. Raises UsageError where what is after its `=` is there
-    as well.
+    """True if the text as a whole is the name of a file that is there. Raises UsageError if the
+    part after its `=` is a file that is there, too.
     """
     if text.startswith("./") or not os.path.lexists(source):
         return True

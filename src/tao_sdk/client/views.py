@@ -1,4 +1,4 @@
-"""Views: the one JSON form of what a verb answers, for `--json`, a page and a tool server alike.
+"""Views: the one JSON form of a verb's answer, for `--json`, a page and a tool server alike.
 
 Each is schema 1: fields may be added, never removed. Not here: a job's own object (Job.to_json),
 nor what people read.
@@ -27,8 +27,8 @@ View = dict[str, Any]
 
 
 def plan_view(planned: Planned, origins: Mapping[str, str] | None = None) -> View:
-    """What would be sent, and what the checks say to it. Secrets are named only. `origins`: of a
-    model's job, where its fields and the values of its spec came from.
+    """The plan as JSON: what would be sent, and the findings of the checks. Secrets appear by name
+    only. `origins`: for a model's job, where its fields and the values of its spec came from.
     """
     plan = planned.plan
     return {
@@ -54,7 +54,7 @@ def input_addresses(planned: Planned) -> dict[str, str]:
 
 
 def plain_values(values: Mapping[str, Any] | None) -> View | None:
-    """Specs or args without what libraries wrap, such as paths."""
+    """Specs or args without library types, such as paths."""
     from tao_sdk.payload.values import plain_data
 
     return None if values is None else cast("View", plain_data(values, "values"))
@@ -66,7 +66,9 @@ def why_view(
     activity: Activity | None,
     notes: Sequence[str] = (),
 ) -> View:
-    """Why a job waits or failed; no diagnosis of one that is well, but what it does now."""
+    """The JSON of why a job waits or failed. A job that is well has no diagnosis, but its
+    activity.
+    """
     return {
         "schema": 1,
         "job": job.id,
@@ -81,9 +83,10 @@ def why_view(
 
 
 def epoch_told_at(job: Job, activity: Activity | None) -> datetime | None:
-    """The latest time at which a running job can have told its newest epoch; None before the first.
+    """The latest time at which a running job can have reported its newest epoch; None before the
+    first.
 
-    It was told before it was read, and no later than the log last changed.
+    The report came before it was read, and no later than the last change of the log.
     """
     latest = job.reading.pace.latest
     if latest is None or job.reading.attempt != job.attempt or job.status is not Status.RUNNING:
@@ -99,8 +102,8 @@ def comparison_view(comparison: Comparison, picture: Path | None) -> View:
 
 
 def doctor_view(findings: Mapping[str, Sequence[Finding]], ready: Sequence[str]) -> View:
-    """The findings of each platform or endpoint, and the names of those that are
-    ready to run jobs.
+    """The findings of each platform or endpoint, and the names of the ones that are ready to run
+    jobs.
     """
     told = [
         {"platform": name, **finding.to_json()}
@@ -113,8 +116,8 @@ def doctor_view(findings: Mapping[str, Sequence[Finding]], ready: Sequence[str])
 def results_view(
     job_id: str, left: Results, copied: Sequence[Path] | None, of_epoch: Checkpoint | None
 ) -> View:
-    """JSON of a job's results: its files, the copies that were made, and its checkpoints. If one
-    epoch was asked for, that checkpoint alone.
+    """JSON of a job's results: its files, the copies that were made, and its checkpoints. For one
+    epoch, that checkpoint alone.
     """
     checkpoints = [of_epoch] if of_epoch else left.checkpoints
     return {
@@ -136,7 +139,7 @@ def results_view(
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> View:
-    """`complete` is true where it is known that it was written to its end."""
+    """A checkpoint as JSON. `complete` is true if it is known to be written to its end."""
     return {
         "path": checkpoint.path,
         "is_dir": checkpoint.is_dir,
@@ -148,7 +151,7 @@ def checkpoint_view(checkpoint: Checkpoint) -> View:
 
 
 def path_view(stat: FileStat, inside: Sequence[FileStat]) -> View:
-    """What a path is, and what is in it where it is a folder."""
+    """The entry at a path and, for a folder, the files in it."""
     return {"schema": 1, **file_view(stat), "files": [file_view(file) for file in inside]}
 
 
@@ -163,7 +166,9 @@ def file_view(file: FileStat) -> View:
 
 
 def changed_at(file: FileStat) -> datetime | None:
-    """None also for a time that no calendar has: a job may give its files any."""
+    """The time of the last change. None also for a time that no calendar has: a job may give its
+    files any time.
+    """
     try:
         return datetime.fromtimestamp(file.mtime, timezone.utc) if file.mtime else None
     except (ValueError, OverflowError, OSError):
@@ -171,7 +176,7 @@ def changed_at(file: FileStat) -> datetime | None:
 
 
 def watch_view(live: int) -> View:
-    """How many jobs were live when watching ended."""
+    """The number of live jobs when watching ended, as JSON."""
     return {"schema": 1, "live": live}
 
 
@@ -180,7 +185,9 @@ def removed_view(job_ids: Sequence[str]) -> View:
 
 
 def cleaned_view(job_ids: Sequence[str], dry_run: bool) -> View:
-    """The jobs of which nothing is left at their backends, or, of a dry run, would be."""
+    """The jobs of which nothing is left at their backends. For a dry run, the jobs that would be
+    cleaned.
+    """
     return {"schema": 1, "dry_run": dry_run, "jobs": list(job_ids)}
 
 

@@ -1,6 +1,6 @@
 """Waiting: jobs and events again and again, as often as is polite to ask, until all have ended.
 
-A further attempt that is due meanwhile is started by us where nobody else watches.
+A further attempt that is due meanwhile is started here if no other process watches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ EVENTS_SECONDS = 1.0  # between looks into the store for new events
 
 @dataclass(frozen=True)
 class Follower:
-    """`fire` calls the callbacks that are due of jobs that were seen, and returns the jobs."""
+    """Follows jobs and events. `fire` calls the due callbacks of the jobs that it gets, and returns
+    the jobs.
+    """
 
     engine: Engine
     background: BackgroundWatch
@@ -49,7 +51,7 @@ class Follower:
                 yield jobs
 
     def follow_events(self, job_id: str | None, since: int) -> Iterator[Event]:
-        """The events after number `since`, of one job until it has ended, of all jobs (None)
+        """Yield the events after number `since`: of one job until it has ended, of all jobs (None)
         without end.
         """
         with closing(Waiting(self.engine)) as waiting, self.background.carrying() as carry:
@@ -65,8 +67,8 @@ class Follower:
     def _look_for_end(
         self, job_id: str | None, waiting: Waiting, carry: Callable[[], None]
     ) -> bool:
-        """Look, where it is time to. True if the job has ended, or was forgotten; all jobs never
-        have.
+        """Look if it is time to. True if the job has ended, or was forgotten; for all jobs always
+        False.
         """
         store = self.engine.store
         try:
@@ -80,7 +82,7 @@ class Follower:
 
 
 def timeout_seconds(timeout: float | None) -> float:
-    """The timeout as seconds; infinite for None. Raises UsageError for what is no number."""
+    """The timeout as seconds; infinite for None. Raises UsageError if it is no number."""
     try:
         seconds = math.inf if timeout is None else float(timeout)
     except (TypeError, ValueError):
@@ -92,12 +94,12 @@ def timeout_seconds(timeout: float | None) -> float:
 
 
 def needs_watcher(engine: Engine, job: Job) -> bool:
-    """True for a job that goes on only where somebody acts for it."""
+    """True for a job that goes on only if some process acts for it."""
     return job.waits_for_next_attempt or cancel.is_unsent(engine, job)
 
 
 def unseen_words(jobs: Sequence[Job]) -> str:
-    """Why some of the jobs may be further than is known; "" where all were seen."""
+    """Say why some of the jobs may be further than is known; "" if all were seen."""
     unseen = [job.message for job in jobs if job.reason_code is Reason.NOT_SEEN]
     return join_sentences(*(f"Not{words[3:]}" for words in dict.fromkeys(unseen)))
 

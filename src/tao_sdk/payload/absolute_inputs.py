@@ -1,4 +1,4 @@
-"""Absolute inputs: relative inputs of a job that runs on this machine, named as they are here.
+"""Absolute inputs: the relative inputs of a job on this machine, as absolute paths.
 
 A job may start in another folder than the one where it is submitted.
 """
@@ -33,7 +33,7 @@ def stays_here(wanted: DataInput, job: PreparedJob) -> bool:
 
 
 def given_checkpoints(spec: JobSpec) -> list[DataInput]:
-    """Checkpoints to go on from that the spec names by a path, as inputs."""
+    """Checkpoints to resume from that the spec names by a path, as inputs."""
     keys = keys_of(spec)
     if keys is None:
         return []
@@ -55,8 +55,8 @@ def is_path(value: Tree) -> TypeGuard[str]:
 
 
 def undeclared_paths(job: PreparedJob, folder: str) -> list[KeyAndValue]:
-    """(key, value) of each relative path that is there below `folder` and that no input names, of
-    a job that starts elsewhere.
+    """The (key, value) of each relative path that exists below `folder` and that no input names.
+    For a job that starts in another folder.
     """
     if not job.brings_files:
         return []
@@ -75,7 +75,7 @@ def undeclared_paths(job: PreparedJob, folder: str) -> list[KeyAndValue]:
 
 
 def is_path_below(value: str, folder: str) -> bool:
-    """True for what reads like a relative path, and is one."""
+    """True for a text that reads like a relative path and exists below the folder."""
     if "/" not in value or posixpath.isabs(value) or scheme(value):
         return False
     try:

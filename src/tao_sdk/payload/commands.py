@@ -30,7 +30,7 @@ NUL = "\0"
 CONFIG_PATH = "{config_path}"
 VARIABLE = "TAO_ARG_"
 NUMBER = lazy_compile(r"-?[0-9]+", re.ASCII)
-# what stands before the value in key=value, or in the value alone
+# the text before the value in key=value, or in the value alone
 ARGUMENT = lazy_compile(r"""["']?([\w.+~@/\[\]-]+=)?["']?""")
 OPTION_BEFORE = lazy_compile(r"(?<!\S)--?[A-Za-z][\w.-]*[ \t]+$")
 INTO = lazy_compile(r"[<>][&|]?[ \t]*$")  # before the target of a redirection
@@ -87,8 +87,8 @@ AS_OPERAND = "Put a fixed word before it, such as -- or '%s\\n'."
 
 @dataclass
 class Variables:
-    """The variables of one command, a value each. `plain`: the values that only the job knows and
-    that are read as code.
+    """The variables of one command, a value each. `plain`: values that only the job knows and that
+    are read as code.
     """
 
     command: str
@@ -110,8 +110,8 @@ class Variables:
                 return name
 
     def assignments(self) -> Iterator[str | Gap]:
-        """Shell text that sets them, in front of the command. One that was exported before would
-        stay so: it is unset.
+        """Shell text in front of the command that sets the variables. A variable that was exported
+        before would stay exported, so it is unset.
         """
         if self.names:
             yield f"unset -v {' '.join(self.names.values())}; "
@@ -174,14 +174,14 @@ def replaced_spots(command: str, values: Mapping[str, object]) -> list[Spot]:
 
 
 def refuse_spot(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> None:
-    """Raise SpecError where a placeholder cannot have these values."""
+    """Raise SpecError if a placeholder cannot have these values."""
     if not values:
         refuse_part_of_word(command, spot)
     refuse_place(command, spot, values, variables)
 
 
 def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> None:
-    """Raise SpecError where the shell, or who reads the word after it, would take a value for more
+    """Raise SpecError if the shell, or the next reader of the word, would take a value for more
     than a value.
     """
     read_as = reading(command, spot, several=len(values) > 1)
@@ -199,7 +199,7 @@ def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: V
 
 
 def forbidden_place(spot: Spot, read_as: Reading | None) -> Place | Reading | None:
-    """What no value can stand in; None where one can."""
+    """The place or reading that forbids a value here; None if a value can stand here."""
     if spot.document and spot.document.quoted and not PLAIN.issuperset(spot.document.delimiter):
         return Place.DELIMITER
     if spot.place in REFUSED:
@@ -224,7 +224,9 @@ def refuse_option(command: str, spot: Spot, value: Value) -> None:
 
 
 def refuse_code(command: str, spot: Spot, value: Value, variables: Variables) -> None:
-    """A value that only the job knows is checked there."""
+    """Raise SpecError for a value with a character that code could use. A value that only the job
+    knows is checked in the job.
+    """
     if isinstance(value, Hole):
         variables.plain.add(value)
         return
@@ -236,7 +238,7 @@ def refuse_code(command: str, spot: Spot, value: Value, variables: Variables) ->
 
 
 def refuse_appended(command: str, appended: Sequence[Value], variables: Variables) -> None:
-    """Raise SpecError for an argument that is appended where it would be read once more: `ssh host
+    """Raise SpecError for an argument appended to a command that would read it once more: `ssh host
     train` gets --name {name}.
     """
     text = command
@@ -269,8 +271,8 @@ def shown_name(value: Value, text: str) -> str:
 
 
 def suggest_own_word(command: str, spot: Spot) -> str:
-    """What to write instead, for the program that reads the text as code: the last one that is
-    named before it.
+    """Advice for a value that a program would read as code: pass it to that program as a word of
+    its own. The program is the last one that is named before the value.
     """
     name = command[spot.start : spot.end]
     if spot.document:
@@ -283,7 +285,7 @@ def suggest_own_word(command: str, spot: Spot) -> str:
 
 
 def last_program(text: str) -> str:
-    """The program that is named last in the text; "" where none is."""
+    """The last program that the text names; "" if it names none."""
     programs: list[str] = PROGRAM.findall(text)
     return programs[-1] if programs else ""
 
@@ -302,8 +304,8 @@ def word_example(program: str) -> str:
 
 
 def refuse_part_of_word(command: str, spot: Spot) -> None:
-    """Raise SpecError for a placeholder without a value that has other text in its word: more than
-    an argument would go.
+    """Raise SpecError for a placeholder without a value if its word has other text: more than the
+    argument would be dropped.
     """
     if spot.word is None or is_argument(command, spot, spot.word):
         return
@@ -379,8 +381,8 @@ def edited_pieces(command: str, edits: Sequence[Edit]) -> Iterator[str | Gap]:
 
 
 def unquote_document(command: str, document: HereDocument, spots: Sequence[Spot]) -> Iterator[Edit]:
-    """A here-document whose delimiter is quoted, as one in which the shell replaces variables, and
-    nothing else.
+    """A here-document with a quoted delimiter, rewritten so that the shell replaces variables in
+    it, and nothing else.
     """
     start, end = document.written
     yield start, end, [document.delimiter]
@@ -401,7 +403,7 @@ def appended_word(value: Value, variables: Variables) -> list[str | Gap]:
 
 
 def when_there(value: Hole, text: str) -> Gap:
-    """Text that stands in the command when the job has a value for it."""
+    """Text that is in the command only if the job has a value for it."""
     return value.key, "nothing", "", text, ""
 
 
@@ -422,8 +424,8 @@ def names_in_braces(command: str) -> list[str]:
 
 
 def misspelt(command: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each {name} of a command that is nearly one of the `known`, with that one: it stays as it is,
-    and is hardly meant to.
+    """Each {name} of a command that is nearly one of the `known`, with the known one. Such a {name}
+    stays as it is, which is hardly meant.
     """
     known = list(known)
     for name in dict.fromkeys(names_in_braces(command)):
@@ -433,8 +435,8 @@ def misspelt(command: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def word_around(command: str, spot: Spot) -> tuple[int, int]:
-    """The word that holds the placeholder, with the option before it when the word is nothing but
-    the placeholder.
+    """The word that holds the placeholder. If the word is nothing but the placeholder, with the
+    option before it.
     """
     if spot.word is None:
         return spot.start, spot.end
@@ -449,7 +451,7 @@ def word_around(command: str, spot: Spot) -> tuple[int, int]:
 
 
 def assemble_template(pieces: Sequence[str | Gap]) -> Template:
-    """Pieces as a template; what is known already is filled in here."""
+    """Pieces as a template; values that are known already are filled in here."""
     parts, holes = [""], list[Gap]()
     for piece in pieces:
         if isinstance(piece, str):
@@ -463,12 +465,12 @@ def assemble_template(pieces: Sequence[str | Gap]) -> Template:
 
 
 def with_config_path(command: str) -> Template:
-    """Config mode: nothing but the literal {config_path} is replaced."""
+    """Config mode: replace only the literal {config_path}."""
     return command_template(command, {"config_path": [Hole(CONFIG_PATH, "")]})
 
 
 def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[str]) -> Template:
-    """Args mode: `{name}` is replaced by the argument; an argument that is not named is appended as
+    """Args mode: replace `{name}` by the argument, and append an argument that is not named as
     --name value.
     """
     values = {name: argument_words(value) for name, value in arguments.items()}
@@ -488,12 +490,12 @@ def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[
 
 
 def with_underscores(name: str) -> str:
-    """`batch_size` of `batch-size`: a placeholder may be written either way."""
+    """`batch_size` for `batch-size`: a placeholder may be written either way."""
     return name.replace("-", "_")
 
 
 def refuse_nul(values: Mapping[str, Sequence[Value]]) -> None:
-    """Raise FieldError for a name or a value that no program can be given."""
+    """Raise FieldError for a name or a value with a NUL: no program can be given one."""
     for name, given in values.items():
         if any(map(holds_nul, (name, *given))):
             raise FieldError(
@@ -527,9 +529,7 @@ def dashed(name: str) -> str:
 
 
 def argument_words(value: Tree) -> list[Value]:
-    """The words an argument stands for: none for None, "" and false; one each for the items of a
-    list.
-    """
+    """The words of an argument: none for None, "" and false; one for each item of a list."""
     if value is None or isinstance(value, bool):
         return list(CONSTANT_WORDS[value])
     if isinstance(value, list):

@@ -1,4 +1,6 @@
-"""Declarations: what may be said of an input or an output, read and checked apart from any spec."""
+"""Declarations: the allowed attributes of an input or an output, read and checked apart from any
+spec.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,12 @@ KINDS = ("file", "folder", *sorted(LITERAL))
 
 
 def plain_declared(wanted: Declared, field: str) -> Declared:
-    """The same without the values that libraries wrap, such as paths."""
+    """The same declarations without library types, such as paths."""
     return cast("Declared", plain_data(wanted, field))
 
 
 def declared_pairs(field: str, wanted: Declared) -> list[tuple[str, Mapping[str, object]]]:
-    """Keys with what is declared about each; a plain list declares nothing more."""
+    """Keys with their declarations; the keys of a plain list have an empty one."""
     if wanted is None:
         return []
     if isinstance(wanted, str):
@@ -56,7 +58,7 @@ def declared_pairs(field: str, wanted: Declared) -> list[tuple[str, Mapping[str,
 
 
 def read_attributes(field: str, key: object, about: object) -> Mapping[str, object]:
-    """What is declared of one key, as attributes. Raises FieldError for what cannot be read."""
+    """The declaration of one key, as attributes. Raises FieldError if it cannot be read."""
     if not isinstance(key, str):
         raise FieldError(field, f"{field} has the key {short(key)}.", "Keys are strings.")
     if isinstance(about, Mapping):
@@ -73,8 +75,8 @@ def read_attributes(field: str, key: object, about: object) -> Mapping[str, obje
 
 
 def refuse_misspelt(place: str, about: Mapping[str, object]) -> None:
-    """What is nearly an attribute. A skill's metadata may say more of a value, such as what it is
-    for: that is not ours.
+    """Raise SpecError for a name that is nearly an attribute. Other names are fine: a skill's
+    metadata may say more about a value, such as its purpose.
     """
     for name in about:
         if name in DECLARATION:
@@ -87,7 +89,9 @@ def refuse_misspelt(place: str, about: Mapping[str, object]) -> None:
 
 
 def refuse_wrong(place: str, about: Mapping[str, object]) -> None:
-    """A type or an optional that is none: it would be taken for one that was not meant."""
+    """Raise SpecError for an unknown type, or an `optional` that is no bool: it would be taken for
+    another.
+    """
     kind = about.get("type")
     if kind not in (None, "", *KINDS):
         raise SpecError(f"{place} has the type {short(kind)}.", f"It can be {', '.join(KINDS)}.")
@@ -121,7 +125,9 @@ def assignment_flag(field: str, key: str, path: str) -> str:
 
 
 def read_target(key: str, about: Mapping[str, object]) -> str:
-    """Where in the job an input is to lie; "" where the runner may choose. Raises FieldError."""
+    """The path in the job where an input is to lie; "" if the runner may choose. Raises
+    FieldError.
+    """
     path = about.get("container_path") or ""
     if isinstance(path, str) and (not path or posixpath.isabs(path)):
         return path
@@ -133,7 +139,7 @@ def read_target(key: str, about: Mapping[str, object]) -> str:
 
 
 def read_options(place: str, about: Mapping[str, object]) -> Options:
-    """How an input is to be had, as the runner wants it told."""
+    """The options for fetching an input, in the runner's format."""
     told = Options()
     extract = extract_option(place, about)
     if extract:
@@ -146,7 +152,7 @@ def read_options(place: str, about: Mapping[str, object]) -> Options:
 
 
 def extract_option(place: str, about: Mapping[str, object]) -> str:
-    """`parent`, `yes` or `no`; "" where nothing is said of it. Raises SpecError."""
+    """`parent`, `yes` or `no`; "" if the declaration does not say. Raises SpecError."""
     for name in ("extract", "extract_to_parent"):
         refuse_no_truth(place, name, about.get(name))
     extract, to_parent = about.get("extract"), about.get("extract_to_parent")
@@ -174,7 +180,7 @@ FORMATS = ("json", "jsonl", "csv", "parquet")
 
 
 def read_selective(place: str, about: object) -> Selective:
-    """{annotation: key of another input, format: json, keys: [video]}"""
+    """Read {annotation: key of another input, format: json, keys: [video]}."""
     given: Mapping[str, object] = {}
     if isinstance(about, Mapping):
         given = cast("Mapping[str, object]", about)
@@ -199,7 +205,9 @@ def is_text(value: object) -> bool:
 
 
 def read_texts(what: str, value: object) -> list[str]:
-    """A text, or a list of texts, as a list. Raises SpecError, which `what` begins."""
+    """A text, or a list of texts, as a list. Raises SpecError with a message that begins with
+    `what`.
+    """
     items = [value] if isinstance(value, str) else value
     if isinstance(items, Sequence):
         texts = list(cast("Sequence[object]", items))

@@ -1,5 +1,5 @@
-"""Declared inputs and outputs: which values of a spec are data, checked against it, as the runner's
-document wants them.
+"""Declared inputs and outputs: the values of a spec that are data, checked against the spec, in the
+form of the runner's document.
 
 Not here: what may be declared (declarations.py), and jobs without a spec (job_paths.py).
 """
@@ -39,19 +39,19 @@ from tao_sdk.runner.document import Input, Output
 from tao_sdk.runner.inputs.archive_names import must_unpack
 from tao_sdk.runner.outputs.destination import in_bucket, is_explicit
 
-PATH = re.compile(r"/[^/\s]\S*")  # what a value has to be to be taken for an absolute path
+PATH = re.compile(r"/[^/\s]\S*")  # a value like this is an absolute path
 KNOWN_OUTPUT = "results_dir"  # every program of TAO reads it
 WILDCARDS = frozenset("*?[")
 RESUME = "resume_training_checkpoint_path"
 
 
 class SpecKeys:
-    """The declared keys of one spec. What only the job knows becomes a Hole in the tree."""
+    """The declared keys of one spec. A value that only the job knows becomes a Hole in the tree."""
 
     def __init__(self, tree: dict[str, Tree], name: str) -> None:
         self.tree, self.name = tree, name
         self.absent: list[list[Step]] = []  # optional inputs that are null
-        # what the program reads itself, and its type
+        # the values that the program reads itself, and their types
         self.literal: list[tuple[list[Step], str]] = []
 
     def way(self, key: str) -> list[Step]:
@@ -59,7 +59,7 @@ class SpecKeys:
 
     @about_field("inputs")
     def inputs(self, wanted: Declared) -> list[Input]:
-        """Those that need another's file come after it."""
+        """The declared inputs. An input that needs another input's file comes after it."""
         found: list[Input] = []
         for key, about in declared_pairs("inputs", wanted):
             refuse_path_as_type(self.name, key, about)
@@ -74,16 +74,16 @@ class SpecKeys:
         return sorted(found, key=lambda each: "selective" in each["options"])
 
     def read(self, inputs: Declared, outputs: Declared) -> tuple[list[Input], list[Output]]:
-        """(all that is to be in place, all that is kept): declared, then what is fetched without
-        being declared.
+        """All inputs and all outputs: first the declared ones, then addresses that are fetched
+        without a declaration.
         """
         declared = apart(self.inputs(inputs))
         kept = self.outputs(outputs)
         return declared + self.undeclared(), kept
 
     def undeclared(self) -> list[Input]:
-        """Addresses that no program reads by itself: they are fetched wherever in the spec they
-        stand.
+        """Addresses that no program reads by itself: they are fetched from any place in the
+        spec.
         """
         found: list[Input] = []
         for way, value in text_leaves(self.tree):
@@ -92,15 +92,15 @@ class SpecKeys:
         return found
 
     def literal_type(self, way: Sequence[Step]) -> str:
-        """As which of the LITERAL types a value was declared; "" for none."""
+        """The LITERAL type with which a value was declared; "" for none."""
         for place, kind in self.literal:
             if way[: len(place)] == place:
                 return kind
         return ""
 
     def shared(self) -> list[tuple[list[Step], str]]:
-        """What is neither input nor output and names a path of a file system that machines share,
-        with the way to it.
+        """The paths of file systems that machines share, each with its way in the spec. Inputs,
+        outputs and values of type text are left out.
         """
         found: list[tuple[list[Step], str]] = []
         for way, value in text_leaves(self.tree):
@@ -112,7 +112,7 @@ class SpecKeys:
         return found
 
     def put_shared(self) -> None:
-        """Write each as the path that it names: no program reads the address."""
+        """Replace each shared address by the path that it names: no program reads the address."""
         for way, path in self.shared():
             put(self.tree, way, path)
 
@@ -130,7 +130,7 @@ class SpecKeys:
         return [self.mark(key, way, value, about)]
 
     def leave_out(self, key: str, value: Tree, about: Mapping[str, object]) -> None:
-        """Leave an optional input without a value out. Raises FieldError for any other."""
+        """Leave out an optional input without a value. Raises FieldError for any other input."""
         if not about.get("optional"):
             raise FieldError(
                 "inputs",
@@ -180,8 +180,8 @@ class SpecKeys:
         return found
 
     def refuse_path(self, key: str) -> None:
-        """What is written as a path of the job's: it would become a key of the spec, and nothing at
-        the path be kept.
+        """Raise FieldError for an output that is written as a path in the job. It would become a
+        key of the spec, and nothing at the path would be kept.
         """
         if "/" not in key:
             return
@@ -218,7 +218,7 @@ class SpecKeys:
         return [[*above, name] for name, value in parent.items() if value in (None, "")]
 
     def has(self, key: str) -> bool:
-        """True if it is there, be it empty."""
+        """True if the key is there, even with an empty value."""
         *above, last = self.way(key)
         parent = lookup(self.tree, above)
         if isinstance(parent, dict):
@@ -248,8 +248,8 @@ class SpecKeys:
         return Output(key=key, value=path, file=about.get("type") == "file", optional=optional)
 
     def resume(self, named: str = "") -> str:
-        """The key of the checkpoint to resume from: the one that was named, else one that the spec
-        has; "" when it is set.
+        """The key of the checkpoint to resume from: the named key, else the spec's own; "" if it
+        has a value.
         """
         if named:
             return self.resume_named(named)
@@ -273,7 +273,7 @@ class SpecKeys:
         return key
 
     def drop_absent(self) -> None:
-        """Leave the optional inputs that are null out, for a format that has no null."""
+        """Drop the optional inputs that are null, for a format that has no null."""
         for *way, last in self.absent:
             parent = lookup(self.tree, way)
             if isinstance(parent, dict):
@@ -289,7 +289,9 @@ class ArgumentKeys(SpecKeys):
         return steps(key)
 
     def resume(self, named: str = "") -> str:
-        """Likewise, of an argument; without a checkpoint the command does not have it."""
+        """The argument of the checkpoint to resume from. Without a checkpoint the command does not
+        have it.
+        """
         name = named or RESUME
         if not named and RESUME not in self.tree:
             return ""
@@ -300,7 +302,9 @@ class ArgumentKeys(SpecKeys):
 
 
 def refuse_shared(outputs: list[Output]) -> None:
-    """Two whose place is chosen need one each; it has the key's name, which can have no slash."""
+    """Raise SpecError for two outputs that would get one folder. The folder has the key's name,
+    with `_` for a slash.
+    """
     places: dict[str, str] = {}
     chosen = [output for output in outputs if not is_explicit(output) and not in_bucket(output)]
     for output in chosen:
@@ -314,7 +318,7 @@ def refuse_shared(outputs: list[Output]) -> None:
 
 
 def refuse_unknown_annotation(wanted: Input, keys: Sequence[str]) -> None:
-    """`keys` are those of all inputs. Raises FieldError."""
+    """Raise FieldError if the annotation is not among `keys`, the keys of all inputs."""
     how = wanted["options"].get("selective")
     if not how:
         return
@@ -335,7 +339,7 @@ def waits_for_checkpoint(tree: dict[str, Tree]) -> bool:
 
 
 def is_literal(about: Mapping[str, object]) -> bool:
-    """True for what is declared as a value that the program reads itself."""
+    """True for a value declared as one that the program reads itself."""
     return about.get("type") in LITERAL
 
 
@@ -357,7 +361,7 @@ def leaves(tree: Tree, way: list[Step]) -> Iterator[tuple[list[Step], Tree]]:
 
 
 def in_folder(about: Mapping[str, object], item: Tree) -> Mapping[str, object]:
-    """The items of a list go into their container_path, each under its own name."""
+    """The declaration of a list's item: it goes into the container_path, under its own name."""
     folder = about.get("container_path")
     if not isinstance(folder, str) or not isinstance(item, str):
         return about
@@ -365,8 +369,8 @@ def in_folder(about: Mapping[str, object], item: Tree) -> Mapping[str, object]:
 
 
 def apart(inputs: list[Input]) -> list[Input]:
-    """The same, sure that no two lie at one place or one inside another, where it would be written
-    into its data.
+    """The same inputs. Raises SpecError if two have one place, or one lies inside another, where it
+    would be written into the other's data.
     """
     targets = sorted(
         (posixpath.normpath(each["target"]).split("/"), each["key"])
@@ -385,8 +389,8 @@ def apart(inputs: list[Input]) -> list[Input]:
 
 
 def read_data(spec: JobSpec) -> JobData:
-    """Every value of a spec that is data. Raises SpecError where the declarations and the spec do
-    not fit.
+    """Every value of a spec that is data. Raises SpecError if the declarations and the spec do not
+    fit.
     """
     keys = keys_of(spec)
     if keys is None:
@@ -402,14 +406,14 @@ def data_of_paths(inputs: Sequence[Input], outputs: Declared) -> JobData:
 
 
 def output_keys(outputs: Declared) -> tuple[str, ...]:
-    """The keys under which outputs are declared, those that are plain text too."""
+    """The keys under which outputs are declared, including plain text ones."""
     return tuple(key for key, _ in declared_pairs("outputs", plain_declared(outputs, "outputs")))
 
 
 def data_of(
     keys: SpecKeys, inputs: Sequence[Input], outputs: Sequence[Output], files: Iterable[str]
 ) -> JobData:
-    """The data of keys that have been read. `files` are the paths of those that travel with the
+    """The data of keys that have been read. `files` are the paths of the files that travel with the
     job.
     """
     named = tuple(named_outputs(outputs))
@@ -444,8 +448,8 @@ def named_files(wanted: Input) -> NamedFiles | None:
 
 
 def shared_paths(keys: SpecKeys) -> Iterator[KeyAndValue]:
-    """(key, path) of each lustre:// and slurm:// value that is neither input nor output; of a glob,
-    the folder it is for.
+    """The (key, path) of each lustre:// and slurm:// value that is neither input nor output. A glob
+    counts as its folder.
     """
     for way, path in keys.shared():
         if keys.literal_type(way) == "local_glob":
@@ -454,8 +458,8 @@ def shared_paths(keys: SpecKeys) -> Iterator[KeyAndValue]:
 
 
 def passed_on(keys: SpecKeys) -> Iterator[KeyAndValue]:
-    """(key, address) of each s3:// value that is neither input nor output: some programs read it by
-    themselves.
+    """The (key, address) of each s3:// value that is neither input nor output: some programs read
+    it by themselves.
     """
     for way, value in text_leaves(keys.tree):
         if scheme(value) == "s3" and not keys.literal_type(way):
@@ -463,8 +467,8 @@ def passed_on(keys: SpecKeys) -> Iterator[KeyAndValue]:
 
 
 def undeclared_paths(keys: SpecKeys, known: Sequence[str]) -> Iterator[KeyAndValue]:
-    """(key, path) of each absolute path in the spec that lies in none of the `known` places; of a
-    glob, its folder.
+    """The (key, path) of each absolute path in the spec that lies in none of the `known` places. A
+    glob counts as its folder.
     """
     places = list(filter(None, known))
     for way, value in text_leaves(keys.tree):
@@ -476,8 +480,8 @@ def undeclared_paths(keys: SpecKeys, known: Sequence[str]) -> Iterator[KeyAndVal
 
 
 def unread_outputs(spec: JobSpec) -> list[str]:
-    """Keys of outputs that specs do not have, and that neither the command nor a file which travels
-    with it names.
+    """Keys of outputs that are not in the specs, and whose name is neither in the command nor in a
+    file that travels with it.
     """
     if spec.specs is None:
         return []
@@ -489,7 +493,9 @@ def unread_outputs(spec: JobSpec) -> list[str]:
 
 
 def is_promised(key: str, about: Mapping[str, object]) -> bool:
-    """True for an output that the program has to write, and that not every program knows."""
+    """True for an output that the program must write. An output that every program knows does not
+    count.
+    """
     if about.get("optional") or is_literal(about):
         return False
     return key != KNOWN_OUTPUT
@@ -506,7 +512,7 @@ def as_bytes(content: bytes | str) -> bytes:
 
 
 def named_outputs(outputs: Sequence[Output]) -> Iterator[str]:
-    """The absolute paths and the addresses that the spec names for its outputs."""
+    """The absolute paths and the addresses that the spec has for its outputs."""
     for output in outputs:
         value = output["value"]
         if not schemes.is_here(value):
@@ -516,7 +522,7 @@ def named_outputs(outputs: Sequence[Output]) -> Iterator[str]:
 
 
 def keys_of(spec: JobSpec) -> SpecKeys | None:
-    """Of a fresh copy of its specs or args; None when it has neither."""
+    """The keys of a fresh copy of the job's specs or args; None when it has neither."""
     if spec.specs is not None:
         return SpecKeys(plain_mapping(spec.specs, "specs"), "specs")
     if spec.args is not None:
@@ -525,7 +531,7 @@ def keys_of(spec: JobSpec) -> SpecKeys | None:
 
 
 def resume_key_of(spec: JobSpec) -> str:
-    """The key that a further attempt's checkpoint fills; "" for a job that begins anew."""
+    """The key that gets a further attempt's checkpoint; "" for a job that begins anew."""
     keys = keys_of(spec)
     if keys is None:
         return ""
@@ -533,6 +539,8 @@ def resume_key_of(spec: JobSpec) -> str:
 
 
 def before_wildcards(path: str) -> str:
-    """The folder in front of the first part with a wildcard; a path without one as it is."""
+    """The folder in front of the first part with a wildcard. A path without wildcards stays as it
+    is.
+    """
     plain = itertools.takewhile(WILDCARDS.isdisjoint, path.split("/"))
     return "/".join(plain) or "/"

@@ -1,7 +1,7 @@
 """`build_entrypoint`: a job's command, spec, inputs, outputs and files as one shell command.
 
-Everything that can be known before submit is decided and refused here; the runner is only told what
-to do.
+Everything that can be known before submit is decided and refused here; the runner only carries it
+out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEFAULT_FORMAT = "toml"
 
 
 class Entrypoint(TypedDict):
-    """What build_entrypoint returns; `command` is for `/bin/bash -c` or any POSIX shell, also as a
+    """The result of build_entrypoint. `command` is for `/bin/bash -c` or any POSIX shell, also as a
     file.
     """
 
@@ -93,7 +93,7 @@ def build_entrypoint(
 
 
 def packed_job(spec: JobSpec) -> tuple[str, JobData]:
-    """(the shell text that runs a job, the data that its spec names). The spec is read once for
+    """The shell text that runs a job, and the data that its spec names. The spec is read once for
     both.
     """
     wrapping = Wrapping(
@@ -114,7 +114,7 @@ def packed_job(spec: JobSpec) -> tuple[str, JobData]:
 
 @dataclass(frozen=True)
 class Wrapping:
-    """What is to be wrapped: the arguments of `build_entrypoint`."""
+    """The arguments of `build_entrypoint`."""
 
     command: str
     specs: Mapping[str, object] | None
@@ -152,7 +152,7 @@ class Wrapping:
 
 
 def chosen_mode(mode: str | None, specs: object, args: object, flags: object) -> Mode:
-    """The mode that what was passed means; a mode that was named has to agree with it."""
+    """The mode that the arguments mean. A mode that was named has to agree with it."""
     if specs is not None and args is not None:
         raise FieldError(
             "specs",
@@ -174,7 +174,7 @@ def chosen_mode(mode: str | None, specs: object, args: object, flags: object) ->
 
 
 def meant_mode(specs: object, args: object, flags: object) -> Mode:
-    """The mode that goes with what was passed."""
+    """The mode that goes with the given arguments."""
     if specs is not None:
         return "config"
     if args is not None or flags:
@@ -238,7 +238,7 @@ def text(name: str, value: object) -> str:
 
 
 def prefix(value: object) -> str:
-    """`inputs/` and `inputs` both mean everything below inputs."""
+    """The prefix in one form: `inputs/` and `inputs` both mean everything below inputs."""
     return posixpath.normpath(text("upload_excludes", value).strip().lstrip("/")).removesuffix("/*")
 
 
@@ -255,13 +255,15 @@ def checked_format(config_format: object) -> str:
 
 
 def carried(document: Document, files: Mapping[str, bytes | str]) -> list[bytes]:
-    """The contents of the files that travel; their paths go into the document."""
+    """The contents of the files that travel. Their paths go into the document."""
     document["files"] += places_of(files)
     return [file_bytes(path, content) for path, content in files.items()]
 
 
 def places_of(paths: Iterable[str]) -> list[str]:
-    """Where they lie. Raises SpecError where one would lie on another, or below it."""
+    """The places of the files in the job. Raises SpecError if two have the same place, or one lies
+    below another.
+    """
     places: dict[str, str] = {}
     for path in paths:
         place = file_path(path)
@@ -291,7 +293,7 @@ def refuse_below_file(place: str, path: str, places: Mapping[str, str]) -> None:
 
 
 def refuse_covered_files(document: Document) -> None:
-    """Raise SpecError where an input is to lie on a file that travels, below one, or above."""
+    """Raise SpecError if an input would lie on a file that travels, or below or above one."""
     for wanted in document["inputs"]:
         target = input_place(wanted)
         if not target or posixpath.normpath(wanted["uri"]) == target:
@@ -311,7 +313,7 @@ def covered_file(target: str, place: str) -> FieldError:
 
 
 def input_place(wanted: Input) -> str:
-    """Where the job wants an input; "" where any place will do."""
+    """The path of an input in the job; "" if any place will do."""
     target = wanted["target"]
     if not target:
         return ""
@@ -361,7 +363,7 @@ def file_bytes(path: str, content: object) -> bytes:
 
 
 def refuse_file_name(path: str, content: str) -> None:
-    """Raise SpecError for a text that is the name of a file which is here."""
+    """Raise SpecError for a text that is the name of a file on this machine."""
     if not names_file(content):
         return
     raise FieldError(
@@ -374,7 +376,7 @@ def refuse_file_name(path: str, content: str) -> None:
 
 
 def names_file(content: str) -> bool:
-    """True if a file of that name is here."""
+    """True if a file of that name is on this machine."""
     if not content or len(content) > LONGEST_PATH or not NO_NAME.isdisjoint(content):
         return False
     try:
@@ -422,8 +424,8 @@ def paths(document: Document, wrapping: Wrapping) -> JobData:
 
 
 def read_keys(document: Document, keys: declared.SpecKeys, wrapping: Wrapping) -> JobData:
-    """Fill in what the keys say, and leave holes in their tree where only the job
-    knows the value.
+    """Fill in the values of the keys. A value that only the job knows becomes a hole in their
+    tree.
     """
     document["inputs"], document["outputs"] = keys.read(wrapping.inputs, wrapping.outputs)
     data = declared.data_of(keys, document["inputs"], document["outputs"], wrapping.files)

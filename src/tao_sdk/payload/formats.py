@@ -49,7 +49,7 @@ def assemble(pieces: Iterator[Piece], style: str) -> Template:
 
 
 def given_text(hole: Hole, style: str) -> str:
-    """What stood in the place of a hole, as the format writes it."""
+    """The value that stood in the place of a hole, as the format writes it."""
     if hole.given is None:
         return "null"
     return STYLES[style](hole.given)
@@ -64,7 +64,7 @@ def format_number(value: float) -> str:
 
 
 def format_scalar(value: Tree, format_text: Callable[[str], str]) -> Piece:
-    """A value that holds no others, or an empty mapping or list."""
+    """The text of a value that holds no others, or of an empty mapping or list."""
     if isinstance(value, Hole):
         return value
     if isinstance(value, str):
@@ -87,7 +87,7 @@ def to_json(tree: dict[str, Tree]) -> Iterator[Piece]:
 
 
 def json_value(value: Tree, newline: str) -> Iterator[Piece]:
-    """A value; `newline` starts a line at its indentation."""
+    """The JSON pieces of a value. `newline` starts a line at its indentation."""
     if not is_branch(value):
         yield format_scalar(value, json.dumps)
         return
@@ -107,7 +107,7 @@ def json_head(key: str) -> str:
 
 
 def brackets(value: dict[str, Tree] | list[Tree]) -> tuple[str, str]:
-    """What stands around the items of a mapping or a list, in JSON and TOML."""
+    """The brackets around the items of a mapping or a list, in JSON and TOML."""
     if isinstance(value, dict):
         return "{", "}"
     return "[", "]"
@@ -116,7 +116,7 @@ def brackets(value: dict[str, Tree] | list[Tree]) -> tuple[str, str]:
 def headed_items(
     value: dict[str, Tree] | list[Tree], format_key: Callable[[str], str]
 ) -> Iterator[tuple[str, Tree]]:
-    """(what stands before an item, the item): the key in a mapping, nothing in a list."""
+    """Each item with the text before it: the key in a mapping, nothing in a list."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield format_key(key), item
@@ -131,7 +131,7 @@ def to_yaml(tree: dict[str, Tree]) -> Iterator[Piece]:
 
 
 def yaml_value(value: Tree, newline: str, before: str) -> Iterator[Piece]:
-    """A value behind `before`; `newline` starts a line at its indentation."""
+    """The YAML pieces of a value behind `before`. `newline` starts a line at its indentation."""
     if not is_branch(value):
         yield before
         yield format_scalar(value, yaml_string)
@@ -156,7 +156,7 @@ def yaml_key(key: str, newline: str) -> str:
 
 
 def yaml_string(text: str) -> str:
-    """The text without quotes where every reader takes it for the same string."""
+    """The text, without quotes if every reader takes it for the same string."""
     if text.lower() in YAML_RESERVED or not YAML_WORD.fullmatch(text):
         return double_quoted(text)
     return text
@@ -186,7 +186,7 @@ def refuse_for_toml(place: str, value: Tree) -> None:
 
 def toml_table(table: dict[str, Tree], path: str) -> Iterator[Piece]:
     """The table's own values, then the tables below it: a value after a header would belong to that
-    one.
+    header's table.
     """
     tables = {key: tables_of(value) for key, value in table.items()}
     for key, value in table.items():

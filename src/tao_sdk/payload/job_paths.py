@@ -25,14 +25,14 @@ from tao_sdk.payload.declarations import (
 from tao_sdk.payload.values import short
 from tao_sdk.runner.document import Copy, Input, Options
 
-KERNEL = ("/proc", "/sys", "/dev")  # what lies there is made by the kernel as it is read
+KERNEL = ("/proc", "/sys", "/dev")  # the kernel makes these files as they are read
 MEMORY = "/dev/shm"  # there lie files
 OWN = frozenset({"", ".", "..", ".tao", "work"})  # no names for a copy below the results
 
 
 @about_field("inputs")
 def path_inputs(wanted: Declared) -> list[Input]:
-    """Passthrough: path in the job -> address. A plain list names paths that have to be there."""
+    """Passthrough: path in the job -> address. A plain list names paths that must exist."""
     if isinstance(wanted, Mapping):
         return [path_input(path, about) for path, about in wanted.items() if not left_out(about)]
     return [path_input(path, path) for path, _ in declared_pairs("inputs", wanted)]
@@ -47,8 +47,8 @@ def left_out(about: object) -> bool:
 
 
 def path_input(path: object, about: object) -> Input:
-    """An archive stays packed here unless told otherwise: the path says under which name the
-    command wants it.
+    """The input for a path in the job. An archive stays packed here unless told otherwise: the path
+    says under which name the command wants it.
     """
     given: Mapping[str, object] = {"uri": about}
     if not isinstance(about, str):
@@ -81,8 +81,8 @@ def path_input(path: object, about: object) -> Input:
 
 @about_field("outputs")
 def path_outputs(wanted: Declared) -> list[Copy]:
-    """Passthrough: paths whose content is kept, each under its last name; equal last names keep
-    their whole paths.
+    """Passthrough: the paths to keep, each under its last name. If last names are equal, under the
+    whole paths.
     """
     declared = declared_pairs("outputs", wanted)
     for path, about in declared:
@@ -128,8 +128,8 @@ def refuse_unnamed(path: str, given: str) -> None:
 
 
 def refuse_no_data(path: str, given: str) -> None:
-    """All of a machine, or what the kernel shows of it, is nobody's output: a copy of it takes
-    hours or has no end.
+    """Raise FieldError for an output that is the whole machine, or a view of the kernel: a copy of
+    it takes hours or has no end.
     """
     if not posixpath.isabs(path):
         return

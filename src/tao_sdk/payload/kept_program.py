@@ -1,6 +1,7 @@
-"""Kept program: what `program.py` made for an earlier job, kept in the user's cache folder.
+"""Kept program: the program that `program.py` made for an earlier job, kept in the user's cache
+folder.
 
-A file is used only where it was made from the very sources that lie here now. Whatever is wrong
+A file is used only if it was made from the very sources that lie here now. If anything is wrong
 with the folder or the file, the program is made anew.
 """
 
@@ -21,13 +22,13 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.store import private_files
 
 PACKAGE = Path(__file__).parents[1]
-SOURCES = ("net", "runner", "payload")  # what is packed, and what packs it
+SOURCES = ("net", "runner", "payload")  # the packed modules, and their packer
 MOST = 1024 * 1024  # bytes of a kept file
 
 
 @dataclass(frozen=True)
 class Program:
-    """What does not depend on the job: the shell's Python text, and the packed modules."""
+    """The parts that do not depend on the job: the shell's Python text, and the packed modules."""
 
     bootstrap: str
     modules: str
@@ -35,7 +36,7 @@ class Program:
 
 @cache
 def find_program(roots: tuple[str, ...]) -> Program:
-    """The program for a job that asks for these modules besides those that every job needs."""
+    """The program for a job that asks for these modules beside those that every job needs."""
     if not PACKAGE.is_dir():  # it is imported from an archive
         return make_program(roots)
     made_from = fingerprint()
@@ -59,7 +60,7 @@ def kept_path(roots: tuple[str, ...]) -> Path:
 
 
 def read_kept(path: Path, made_from: str) -> Program | None:
-    """None where there is none, or one of other sources."""
+    """Read the kept program. None if there is none, or it was made of other sources."""
     try:
         private_files.refuse_replaceable(path)
         private_files.make_directory(path.parent)
@@ -87,7 +88,7 @@ def keep(path: Path, made_from: str, program: Program) -> None:
 
 
 def fingerprint() -> str:
-    """Of the sources, and of the Python that strips them."""
+    """A hash of the sources, and of the version of the Python that strips them."""
     digest = sha256(repr(sys.version_info).encode())
     for path in source_files():
         name = path.relative_to(PACKAGE).as_posix()

@@ -14,7 +14,7 @@ PART = re.compile(r"([^.\[\]]+)((?:\[\d+\])*)")
 
 
 def steps(key: str) -> list[Step]:
-    """`a.b[0].c` as ["a", "b", 0, "c"]. Raises SpecError for what is no such key."""
+    """`a.b[0].c` as ["a", "b", 0, "c"]. Raises SpecError for a text that is no such key."""
     way: list[Step] = []
     for part in key.split("."):
         match = PART.fullmatch(part)
@@ -48,15 +48,15 @@ def child(tree: Tree, step: Step) -> Tree:
 
 
 def lookup(tree: Tree, way: Sequence[Step]) -> Tree:
-    """What lies there; None when nothing does."""
+    """The value at the end of the way; None if there is none."""
     for step in way:
         tree = child(tree, step)
     return tree
 
 
 def put(tree: Tree, way: Sequence[Step], value: Tree) -> None:
-    """Set what lies there, making the mappings on the way. Raises SpecError when a list or a value
-    is in the way.
+    """Set the value at the end of the way, and make the mappings on the way. Raises SpecError if a
+    list or a value is in the way.
     """
     parent = tree
     for step, after in pairwise(way):
@@ -72,13 +72,13 @@ def put(tree: Tree, way: Sequence[Step], value: Tree) -> None:
 
 
 def make_mapping(parent: Tree, step: Step) -> None:
-    """Make a mapping where a mapping has nothing yet."""
+    """Put a mapping in the place of a missing value."""
     if isinstance(parent, dict) and isinstance(step, str) and parent.get(step) is None:
         parent[step] = {}
 
 
 def set_child(parent: Tree, step: Step, value: Tree) -> bool:
-    """Set what lies one step further; False where the parent cannot hold it."""
+    """Set the value one step further. False if the parent cannot hold it."""
     if isinstance(parent, dict) and isinstance(step, str):
         parent[step] = value
         return True

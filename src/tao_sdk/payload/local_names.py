@@ -44,7 +44,7 @@ def shortened(tree: ast.Module, text: str, positional: Set[str]) -> Iterator[tup
 def shortened_in(
     function: ast.FunctionDef, shared: frozenset[str], positional: Set[str], lines: list[bytes]
 ) -> Iterator[tuple[Use, str]]:
-    """The same, of one function and all functions inside it. Frequent names get letters first."""
+    """The same for one function and all functions inside it. Frequent names get letters first."""
     uses: dict[str, list[Use]] = defaultdict(list)
     variables: set[str] = set()
     visible = set(shared)
@@ -70,7 +70,7 @@ def shortened_in(
 
 
 def free_letters(taken: Set[str]) -> list[str]:
-    """The letters that are nobody's name, small ones first."""
+    """The letters that are not yet a name, small ones first."""
     return [letter for letter in ascii_letters if letter not in taken]
 
 
@@ -105,5 +105,7 @@ def outermost_functions(parent: ast.AST) -> Iterator[ast.FunctionDef]:
 
 
 def stands_in(lines: list[bytes], node: ast.Name) -> bool:
-    """True if the name is where the parser says. Before Python 3.12 it may err inside f-strings."""
+    """True if the name is at the parser's position. Before Python 3.12 the parser may err inside
+    f-strings.
+    """
     return lines[node.lineno - 1].startswith(node.id.encode(), node.col_offset)

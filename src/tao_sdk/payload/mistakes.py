@@ -1,7 +1,7 @@
-"""Mistakes: everything that is wrong with what a job says of its data, one error for each.
+"""Mistakes: everything that is wrong with a job's declarations of data, one error for each.
 
 Here: the readers of declared.py, asked about one declaration at a time. Not here: what is wrong
-(declared.py, entrypoint.py), and how several mistakes are told (client/mistakes.py).
+(declared.py, entrypoint.py), and how several mistakes are reported (client/mistakes.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Reader = Callable[[Declared], object]
 
 @dataclass(frozen=True)
 class DataMistake:
-    """An error, and where it is: a field of the job, and the keys from there to the wrong value."""
+    """An error, and its place: a field of the job, and the keys from there to the wrong value."""
 
     error: SpecError
     field: str
@@ -38,7 +38,7 @@ class DataMistake:
 
 
 def data_mistakes(spec: JobSpec, unread: Collection[str] = ()) -> Iterator[DataMistake]:
-    """Every mistake once. `unread` are fields that could not be read: what depends on them is not
+    """Every mistake once. `unread` are fields that could not be read; what depends on them is not
     looked at.
     """
     both = spec.specs is not None and spec.args is not None  # a mistake that spec.py tells
@@ -72,7 +72,7 @@ def declared_mistakes(spec: JobSpec) -> Iterator[DataMistake]:
 def mistakes_of(
     field: str, wanted: Declared, read_all: Reader, read_one: Reader
 ) -> Iterator[DataMistake]:
-    """The mistakes of each declaration, or where each alone is right that of all together."""
+    """The mistakes of each declaration. If each alone is right, the mistake of all together."""
     error = error_of(lambda: read_all(wanted))
     if error is None:
         return
@@ -95,7 +95,7 @@ def one_by_one(wanted: Declared) -> Iterator[tuple[str, Declared]]:
 
 
 def address_mistakes(keys: SpecKeys) -> Iterator[DataMistake]:
-    """Addresses that no job can read, of values that nobody declares."""
+    """The errors of addresses that no job can read, for values without a declaration."""
     for way, value in declared.leaves(keys.tree, []):
         if isinstance(value, str) and scheme(value) in READ_BY_NO_PROGRAM:
             yield from address_mistake(keys, way, value)

@@ -53,7 +53,7 @@ def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
 def optional_modules(document: Document) -> Iterator[str]:
     """The optional modules that a job needs.
 
-    Where its results go is decided in the job, by its environment: outputs may always go to a
+    The job's environment decides inside the job where its results go: outputs may always go to a
     bucket.
     """
     if document["files"]:
@@ -87,7 +87,7 @@ def input_modules(inputs: Iterable[Input]) -> Iterator[str]:
 
 
 def may_unpack(wanted: Input, module: str) -> bool:
-    """True for an archive, and for a file of a web server, whose name is known only there."""
+    """True for an archive, and for a file of a web server, whose name is known only in the job."""
     if must_unpack(wanted):
         return True
     return module == "http_file" and wanted["options"].get("extract") != "no"

@@ -1,4 +1,4 @@
-"""Pipelines: what a command's shell does with the end and the output of its programs. Pure.
+"""Pipelines: how a command's shell handles the end and the output of its programs. Pure.
 
 The text is read as far as it can be read before it runs: scripts of `bash -c` too, and script files
 that the caller can read.
@@ -93,7 +93,7 @@ def step_of(text: str, command: Simple, following: str = "") -> Step:
 
 
 def readers_of(command: Simple) -> Iterator[Simple]:
-    """The simple commands that read what a command prints, or what its group prints."""
+    """The simple commands that read the output of a command, or of its group."""
     printing: Simple | None = command
     while printing is not None and printing.piped_to is None:
         outer = printing.outer
@@ -149,7 +149,9 @@ def without_quotes(text: str, word: Word) -> str:
 
 
 def cut_by_signal(text: str, read: ReadScript) -> bool:
-    """True if a program prints into a tee that SIGTERM ends, so that it fails at its next line."""
+    """True if a program prints into a tee that SIGTERM ends: the program then fails at its next
+    line.
+    """
     for script in scripts_of(text, read):
         for step in script.steps:
             if any(reader.program == "tee" for reader in step.readers):
@@ -159,7 +161,7 @@ def cut_by_signal(text: str, read: ReadScript) -> bool:
 
 @dataclass(frozen=True)
 class Hiding:
-    """A program whose exit code is not the command's: `last` is the one whose code that is."""
+    """A program whose exit code is not the command's. `last` is the program whose exit code is."""
 
     program: str
     last: str
@@ -168,7 +170,7 @@ class Hiding:
 
 
 def hidden_exit_code(text: str, read: ReadScript) -> Hiding | None:
-    """The first program of the command whose failure its exit code would not tell."""
+    """The first program of the command whose failure does not show in its exit code."""
     for script in scripts_of(text, read):
         if hiding := hidden_in_pipe(script, text) or hidden_in_list(script, text):
             return hiding
@@ -185,8 +187,8 @@ def hidden_in_pipe(script: Script, command: str) -> Hiding | None:
 
 
 def hidden_in_list(script: Script, command: str) -> Hiding | None:
-    """A program before the last command, which is one that only reports, or one in the background
-    before a `wait` for all.
+    """A program before the last command. That last command only reports, or the program runs in the
+    background before a `wait` for all.
     """
     if not script.steps:
         return None
@@ -206,8 +208,8 @@ def hidden_in_list(script: Script, command: str) -> Hiding | None:
 
 
 def holding_filter(text: str, read: ReadScript) -> tuple[str, str] | None:
-    """(program, what makes it print each line at once) of a filter that keeps what it gets in a
-    buffer.
+    """A filter that holds its input in a buffer, and the option that makes it print each line at
+    once.
     """
     for script in scripts_of(text, read):
         for step in script.steps:

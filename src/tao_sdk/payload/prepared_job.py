@@ -13,10 +13,10 @@ from tao_sdk.payload.entrypoint import packed_job
 
 
 def prepare_job(spec: JobSpec, packed: str = "") -> PreparedJob:
-    """The spec with its data and what runs. `packed`: the shell text that was made of it before; ""
-    to make it.
+    """The spec with its data and its shell text. `packed`: the shell text that was made of the spec
+    before; "" to make it.
 
-    Raises SpecError for what no job can have.
+    Raises SpecError for a spec that no job can have.
     """
     if packed:
         return PreparedJob(spec, packed, read_data(spec))

@@ -1,7 +1,7 @@
 """Program: the modules of the runner that a job can need, as one compressed text.
 
-To make it, each module is read, stripped of what Python does not need, and abbreviated. That takes
-a quarter of a second, so kept_program.py keeps what was made.
+To make it, each module is read, stripped of the parts that Python does not need, and abbreviated.
+That takes a quarter of a second, so kept_program.py keeps the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tao_sdk.runner.boot import CODES
 
 BOOT = "runner.boot"
 ALWAYS = (BOOT, "runner.main")
-# What other modules import only where a job asks for it in its document.
+# Modules that others import only if a job asks for them in its document.
 OPTIONAL = frozenset(
     {
         "runner.files",
@@ -37,7 +37,7 @@ OPTIONAL = frozenset(
 )
 # a word of Python with its blank, a name, a word, or what stands between two
 PIECE = re.compile(rb"raise |if |not |for |def |return |[a-z_]+_[a-z_]+|[A-Za-z]{2,}|[^\w\0]{2,}")
-ROUNDS = 7  # of counting pieces: the others are fewer once the first are replaced
+ROUNDS = 7  # rounds of counting: once a piece is replaced, the others occur less often
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the
 # next that is there.
@@ -62,7 +62,7 @@ boot(m[8 + n:], j, a[3])"""
 
 
 def bootstrap() -> str:
-    """As it stands between the shell's quotes."""
+    """The bootstrap program, escaped for the shell's single quotes."""
     return slim(BOOTSTRAP).strip().replace("'", "'\\''")
 
 
@@ -76,8 +76,8 @@ def program(names: Iterable[str]) -> str:
 
 
 def abbreviated(text: bytes) -> tuple[list[bytes], bytes]:
-    """(the pieces that take the most room, the text with a byte for each); boot.py writes them out
-    again.
+    """The pieces that take the most room, and the text with a byte for each. boot.py writes them
+    out again.
 
     zlib needs two bytes to repeat a word; a byte of its own needs less, and makes the whole 8 %
     smaller. A piece may hold the bytes of earlier ones.
@@ -94,7 +94,7 @@ def abbreviated(text: bytes) -> tuple[list[bytes], bytes]:
 
 
 def modules(roots: Iterable[str]) -> tuple[str, ...]:
-    """The modules that a job can need which asks for `roots`, and no others."""
+    """The modules that a job with these `roots` can need, and no others."""
     needed: set[str] = set()
     for root in (*ALWAYS, *roots):
         add_needed(root, needed)
@@ -102,14 +102,14 @@ def modules(roots: Iterable[str]) -> tuple[str, ...]:
 
 
 def packing_order(name: str) -> tuple[bool, int, str]:
-    """The runner's modules before net's, and those of its rooms after its own: zlib sees 32 KB, and
-    finds more repeated in that order.
+    """The runner's modules before net's, and the modules of its rooms after its own: zlib sees 32
+    KB, and finds more repeated in that order.
     """
     return name.startswith("net."), name.count("."), name
 
 
 def add_needed(name: str, needed: set[str]) -> None:
-    """Add a module and what it imports; nothing that a job has to ask for."""
+    """Add a module and its imports, except modules that a job has to ask for."""
     if name in needed:
         return
     needed.add(name)

@@ -32,7 +32,7 @@ from tao_sdk.payload.shell import Outer, Place, Simple, Spot, Word
 
 
 class Reading(Enum):
-    """As what a value is read once more."""
+    """The ways in which a value is read once more."""
 
     CODE = "code"
     NUMBER = "number"
@@ -63,8 +63,8 @@ SUBSTITUTION = lazy_compile(r"\$\(|<\(")
 
 
 def reading(text: str, spot: Spot, several: bool = False) -> Reading | None:
-    """As what the value at this spot of the command `text` is read once more; None where it is only
-    a value. `several`: more values follow it, each a word.
+    """The way in which the value at this spot of the command `text` is read once more; None if it
+    is only a value. `several`: more values follow it, each a word.
     """
     if spot.place is Place.ARITHMETIC:
         return Reading.NUMBER
@@ -85,7 +85,7 @@ def reading(text: str, spot: Spot, several: bool = False) -> Reading | None:
 
 
 def holding_command(spot: Spot) -> Simple | None:
-    """The command that gets the value: as a word, or in a here-document."""
+    """The command that gets the value, as a word or in a here-document."""
     if spot.document:
         return spot.document.command
     return spot.command
@@ -120,7 +120,9 @@ def prints_words(text: str, command: Simple) -> bool:
 
 
 def printed_reading(text: str, spot: Spot, command: Simple) -> Reading | None:
-    """As what a value is read that a command prints, or reads."""
+    """The reading of a value that a command prints or takes as input; None if it is not read
+    again.
+    """
     if prints_code(text, command) or has_hidden_reader(text, spot.commands):
         return Reading.CODE
     names = filled_variables(text, spot.commands)
@@ -140,8 +142,9 @@ def filled_variables(text: str, commands: Sequence[Simple]) -> Iterator[str]:
 
 
 def has_hidden_reader(text: str, commands: Sequence[Simple]) -> bool:
-    """True if a program of the text reads code, from where this module does not follow: a function,
-    >(...), a coproc, a pipe in a folder, or an `exec` that redirects what comes behind it.
+    """True if a program of the text reads code from a place that this module does not follow: a
+    function, >(...), a coproc, a pipe in a folder, or an `exec` that redirects the commands behind
+    it.
     """
     if not any(hides_reader(text, command) for command in commands):
         return False
@@ -156,7 +159,7 @@ def hides_reader(text: str, command: Simple) -> bool:
 
 
 def reads_any_code(text: str, command: Simple) -> bool:
-    """True if the command reads code from its input, or from what another one prints."""
+    """True if the command reads code from its input, or from another command's output."""
     if reads_input(text, command):
         return True
     return any(runs_word(text, command, word) for word in substitutions(text, command))
@@ -179,8 +182,8 @@ def rereads_word(text: str, command: Simple, word: Word) -> bool:
 
 
 def prints_code(text: str, command: Simple) -> bool:
-    """True if what a command prints is read as code: behind a pipe, or as the word "$(...)" that it
-    is inside of.
+    """True if the output of a command is read as code: behind a pipe, or as the word "$(...)" that
+    holds it.
     """
     if any(reads_input(text, reader) for reader in piped_commands(command)):
         return True
@@ -201,8 +204,8 @@ def piped_commands(command: Simple) -> Iterator[Simple]:
 
 
 def reads_printed(text: str, command: Simple, word: Word | None) -> bool:
-    """True if the command reads as code what is printed in this word of it, or in the lines of its
-    here-document.
+    """True if the command reads output in this word, or in the lines of its here-document, as
+    code.
     """
     if word is None:
         return runs_input(text, command)
@@ -226,7 +229,7 @@ def names_program(text: str, command: Simple, word: Word) -> bool:
 
 
 def passes_on(text: str, outer: Outer) -> bool:
-    """True if what is printed inside is printed once more: by a group, by `echo "$(...)"`, by a
+    """True if output printed inside is printed once more: by a group, by `echo "$(...)"`, by a
     filter of <(...).
     """
     if not outer.word or text.startswith("<(", outer.word.start):
@@ -268,7 +271,9 @@ def runs_input(text: str, command: Simple) -> bool:
 def argument_reading(
     text: str, spot: Spot, command: Simple, several: bool = False
 ) -> Reading | None:
-    """How the command reads the argument that holds the value; None if it takes it as text."""
+    """The way in which the command reads the argument that holds the value; None if it takes it as
+    text.
+    """
     argument = argument_at(text, spot, command)
     stored = stored_reading(text, spot, argument)
     if stored:
@@ -361,7 +366,9 @@ def sets_variables(words: Sequence[str]) -> bool:
 
 
 def stored_reading(text: str, spot: Spot, argument: Argument) -> Reading | None:
-    """How the shell reads the value again, once a variable holds it. None if it does not."""
+    """The way in which the shell reads the value again, once a variable holds it. None if it does
+    not.
+    """
     name = assigned_variable(argument)
     start = list_start(text, spot.command) if spot.command else None
     if start:
@@ -380,7 +387,7 @@ def list_start(text: str, command: Simple) -> re.Match[str] | None:
 
 
 def assigned_variable(argument: Argument) -> str:
-    """The name of the variable that gets the word as its value, "" when none does."""
+    """The name of the variable that gets the word as its value; "" if none does."""
     words, index, first = argument.words, argument.index, argument.first
     assignment = ASSIGNED.match(argument.before)
     if assignment and (index < first or sets_variables(argument.precedent)):
@@ -405,7 +412,9 @@ def printed_variable(words: Sequence[str]) -> str:
 
 
 def variable_reading(text: str, commands: Sequence[Simple], name: str) -> Reading | None:
-    """As what a variable reads each value that it gets."""
+    """The way in which a variable reads each value that is assigned to it; None if it takes it as
+    text.
+    """
     if RUN_VARIABLE.match(f"{name}="):
         return Reading.CODE
     name = name.partition("[")[0]
@@ -440,7 +449,7 @@ def is_declaration(words: Sequence[str]) -> bool:
 
 
 def condition_reading(argument: Argument) -> Reading | None:
-    """Inside [[ ... ]]. A shell without it runs what stands behind && and ||."""
+    """The reading inside [[ ... ]]. A shell without [[ runs the words behind && and ||."""
     comparison, _ = segment_around(argument, SEPARATORS)
     if not EXISTS.isdisjoint(comparison):
         return Reading.NAME

@@ -1,5 +1,5 @@
-"""Schemes: which addresses a job can read and write, and what to do about the others. Decided
-before submit.
+"""Schemes: the addresses that a job can read and write, and advice for the others. Decided before
+submit.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def refuse_miswritten(path: str, place: str) -> None:
 
 
 def refuse_unprintable(uri: str, place: str) -> None:
-    """A line end in an address could end a line of a request, a log or a listing."""
+    """Raise SpecError for an address with a line end: it could end a line of a request, a log or a
+    listing.
+    """
     if UNPRINTABLE.search(uri):
         address = UNPRINTABLE.sub("?", shown(uri))
         raise SpecError(
@@ -135,7 +137,7 @@ def check_host(uri: str, host: str, place: str) -> None:
 
 
 def check_output(uri: str, place: str) -> None:
-    """The same for an address that is written to."""
+    """Check an address that is written to. Raises SpecError."""
     check(uri, place)
     if scheme(uri) not in WRITTEN:
         raise SpecError(
@@ -163,8 +165,8 @@ def results_root(root: str) -> str:
 
 
 def check_bucket(uri: str, place: str) -> None:
-    """Raise SpecError for results in a bucket that no store can have: its name becomes that of a
-    host.
+    """Raise SpecError for results in a bucket that no store can have: its name becomes part of a
+    host name.
     """
     bucket = uri.partition("://")[2].partition("/")[0]
     if scheme(uri) == "s3" and not BUCKET.fullmatch(bucket):
@@ -179,5 +181,5 @@ def no_bucket(uri: str, place: str) -> SpecError:
 
 
 def is_here(uri: str) -> bool:
-    """True for a path of the machine itself, where nothing has to be fetched."""
+    """True for a path of the machine itself, which needs no fetch."""
     return MODULES.get(scheme(uri)) == "local"

@@ -56,7 +56,7 @@ SCRIPT_NAMED = lazy_compile(r"-\w*[ef]|--file|--expression")
 EVERY_WORD = frozenset(
     "eval alias compgen complete bind fc ssh watch parallel tmux make gmake".split()
 )
-# those of them that no other program can start: `torchrun train.py --mode eval`
+# the ones that no other program can start: `torchrun train.py --mode eval`
 BUILTINS = frozenset("eval alias compgen complete bind fc".split())
 RUNS_INPUT = frozenset("ssh parallel at batch sbatch qsub bsub".split())
 SEVERAL_SCRIPTS = frozenset({"sed", "perl", "ruby"})  # each of their -e has one
@@ -75,18 +75,18 @@ class Argument:
     """A value in one word of a command."""
 
     words: Sequence[str]
-    index: int  # of the word that holds the value
+    index: int  # the index of the word that holds the value
     before: str  # the word's text in front of the value
     after: str = ""  # and behind it
 
     @property
     def first(self) -> int:
-        """The index of the word that names what is run."""
+        """The index of the word that names the program to run."""
         return first_program(self.words)
 
     @property
     def program(self) -> str:
-        """The word that names what is run; "" where none does."""
+        """The word that names the program to run; "" if none does."""
         return next(iter(self.words[self.first :]), "")
 
     @property
@@ -99,15 +99,15 @@ class Argument:
 
 
 def program_name(word: str) -> str:
-    """/usr/bin/python3.11 is python."""
+    """The program's plain name: python for /usr/bin/python3.11."""
     if A_SHELL.match(word):
         return "sh"
     return re.sub(r"[\d.]+$", "", word.rpartition("/")[2]) or word
 
 
 def first_program(words: Sequence[str]) -> int:
-    """The index of the word that names what is run: behind the assignments, and `command` or `time`
-    with its options. The number of words where none does.
+    """The index of the word that names the program: behind the assignments, and behind `command` or
+    `time` with its options. The number of words if none does.
     """
     for index, word in enumerate(words):
         if not precedes_program(word):
@@ -130,7 +130,9 @@ def is_option(word: str) -> bool:
 
 
 def own_options(words: Sequence[str], at: int) -> Iterator[int]:
-    """The indexes of the options of the program at `at`: those in front of its first other word."""
+    """The indexes of the options of the program at `at`, which stand in front of its first other
+    word.
+    """
     index = at + 1
     while index < len(words) and is_option(words[index]):
         yield index
@@ -138,8 +140,8 @@ def own_options(words: Sequence[str], at: int) -> Iterator[int]:
 
 
 def count_values(name: str, option: str) -> int:
-    """How many words behind an option are its values; a script that -c announces is none of
-    them.
+    """The number of words behind an option that are its values. A script that -c announces is not
+    one of them.
     """
     if name in SHELLS and SETTING.fullmatch(option):
         return len(re.findall("[oO]", option))
@@ -166,7 +168,7 @@ def next_operand(words: Sequence[str], option: int) -> int:
 
 def first_operand(words: Sequence[str], at: int, valued: str) -> int:
     """The index of the first word that is neither an option nor the value of one of the `valued`
-    letters; -1 when an option has the script.
+    letters. -1 when an option has the script.
     """
     takes_value = lazy_compile(rf"-\w*[{valued}]")
     index = at + 1
@@ -208,8 +210,8 @@ def follows_late_option(argument: Argument) -> bool:
 
 
 def is_script(argument: Argument, at: int) -> bool:
-    """True if an option of the interpreter at `at` announces the word as its script, or has it in
-    itself.
+    """True if an option of the interpreter at `at` announces the word as its script, or contains
+    the script itself.
     """
     if program_name(argument.words[at]) in SHELLS:
         return is_shell_script(argument, at)
@@ -311,8 +313,8 @@ def names_input(words: Sequence[str]) -> bool:
 
 
 def fills_script(words: Sequence[str]) -> bool:
-    """True if xargs puts what it reads into a script: xargs -I% sh -c 'train %', xargs sh -c, or
-    gives it to a shell as its options: xargs sh.
+    """True if xargs puts its input into a script: xargs -I% sh -c 'train %', xargs sh -c; or gives
+    it to a shell as options: xargs sh.
     """
     interpreters = [at for at, word in enumerate(words) if program_name(word) in INTERPRETERS]
     if any(lacks_script(words, at) for at in interpreters):

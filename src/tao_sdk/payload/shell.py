@@ -19,7 +19,7 @@ from enum import Enum
 from tao_sdk.model.lazy_pattern import lazy_compile
 
 KEYWORDS = frozenset("if then else elif fi do done while until ! { } time".split())
-# what is up to the closing word is one command
+# all up to the closing word is one command
 OPENING = frozenset("{ if while until for select case".split())
 CLOSING = frozenset("} fi done esac".split())
 HERE = lazy_compile(r"<<(-?)[ \t]*((?:'[^']*'|\"[^\"]*\"|\\.|[^\s;|&()<>'\"\\])+)", re.DOTALL)
@@ -27,12 +27,12 @@ QUOTED = lazy_compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
 FUNCTION = lazy_compile(r"\([ \t]*\)")
 REDIRECTION = lazy_compile(r"&?(?:<>|>>|>\||[<>])&?")
 NAME = lazy_compile(r"(?:[A-Za-z_]\w*)?")  # of an array; none in a list: a=([1]=b)
-MARK = lazy_compile(r"&&|\|\||[()\n]|[<>](?!\()")  # what separates words inside [[ ... ]]
+MARK = lazy_compile(r"&&|\|\||[()\n]|[<>](?!\()")  # separates words inside [[ ... ]]
 DESCRIPTOR = lazy_compile(r"[0-9]+|\{\w+\}")  # 2>file, {log}>file
 
 
 class Place(Enum):
-    """What a placeholder stands in."""
+    """The syntax around a placeholder."""
 
     WORD = "word"  # no quotes
     SINGLE = "single"
@@ -58,8 +58,8 @@ class Word:
 
 @dataclass(eq=False)
 class Simple:
-    """A simple command: its words without redirections, the command it pipes into, what encloses
-    it, and the commands in it.
+    """A simple command: its words without redirections, the command it pipes into, its outer
+    context, and the commands in it.
 
     A group, such as (...), { ...; } or a loop, has no words. Its `parts` are the commands in it.
     """
@@ -79,7 +79,7 @@ class Simple:
 
 @dataclass(frozen=True, eq=False)
 class Outer:
-    """What commands stand in: a word, such as "$(...)", or a group, such as (...) or { ...; }."""
+    """The context of commands: a word, such as "$(...)", or a group, such as (...) or { ...; }."""
 
     command: Simple
     word: Word | None
@@ -87,7 +87,7 @@ class Outer:
 
 @dataclass(eq=False)
 class HereDocument:
-    """A here-document: its delimiter as it stands behind <<, and where its lines are."""
+    """A here-document: its delimiter as written behind <<, and the position of its lines."""
 
     delimiter: str
     written: tuple[int, int]
@@ -102,8 +102,8 @@ class HereDocument:
 
 @dataclass(frozen=True, eq=False)
 class Spot:
-    """One placeholder: where it is, what it stands in, the innermost word and command that hold it,
-    and every command of the text.
+    """One placeholder: its position, its syntax, the innermost word and command that hold it, and
+    every command of the text.
     """
 
     start: int
@@ -116,7 +116,7 @@ class Spot:
 
 
 class Line:
-    """The words read so far of one list of commands: the whole text, or what is inside one pair of
+    """The words read so far of one list of commands: the whole text, or the text inside one pair of
     parentheses.
     """
 
@@ -126,7 +126,7 @@ class Line:
         self.command = self.begin_command(outer)
         self.groups: list[Simple] = []  # open ones, but those in parentheses
         self.word: Word | None = None
-        self.redirection = ""  # whose target the next word is
+        self.redirection = ""  # its target is the next word
         self.cases = 0  # open ones: an unmatched ) ends a pattern
         self.condition = False  # inside [[ ... ]], where && and ( belong to the command
 
@@ -136,7 +136,7 @@ class Line:
         return command
 
     def in_condition(self, at: int) -> bool:
-        """True if what starts at `at` stands inside [[ ... ]]: not behind the closing ]]."""
+        """True if the text at `at` is inside [[ ... ]]: not behind the closing ]]."""
         closing = self.word is not None and self.text[self.word.start : at] == "]]"
         return self.condition and not closing
 
@@ -167,13 +167,17 @@ class Line:
             self.command = self.groups.pop()
 
     def end_target(self, word: Word, text: str) -> None:
-        """The word behind a redirection: read as input behind <<<, and as `< <(...)`."""
+        """End the word behind a redirection. Behind <<<, and as `< <(...)`, the command reads it as
+        input.
+        """
         if self.redirection == "<<<" or (self.redirection == "<" and text.startswith("<(")):
             self.command.read_words.append(word)
         self.redirection = ""
 
     def name_group(self, text: str) -> None:
-        """function f { and coproc C { name what follows, and are no part of it."""
+        """Begin a new command behind `function f` and `coproc C`: they name the group that follows,
+        and are no part of it.
+        """
         if text == "{" and self.first_word() in ("function", "coproc"):
             self.command = self.begin_command(self.command.outer)
 
@@ -186,7 +190,9 @@ class Line:
         self.command = self.begin_command(Outer(self.command, None))
 
     def is_keyword(self, text: str) -> bool:
-        """A word that another command follows. Counts the cases that it opens and closes."""
+        """True for a word that another command follows. Counts the cases that it opens and
+        closes.
+        """
         first_word = self.first_word()
         if text == "esac" and first_word in ("", "case"):
             self.cases = max(0, self.cases - 1)
@@ -198,7 +204,7 @@ class Line:
         return text in KEYWORDS
 
     def first_word(self) -> str:
-        """Of the command that is being read; "" before it has one."""
+        """The first word of the current command; "" before it has one."""
         if not self.command.words:
             return ""
         word = self.command.words[0]
@@ -240,8 +246,8 @@ class Scanner:
         self.takes_more = True  # False: the text ends in a comment or a here-document
 
     def read_commands(self, around: Line | None = None) -> None:
-        """Commands to the end, or, inside the parentheses of a line `around` them, up to the one
-        that closes them.
+        """Read commands to the end. Inside the parentheses of a line `around` them, read up to the
+        closing one.
         """
         outer = Outer(around.command, around.word) if around else None
         line = Line(self.text, self.commands, outer)
@@ -258,7 +264,7 @@ class Scanner:
         return self.at not in self.spans and not line.in_condition(self.at)
 
     def reader_of(self, char: str, line: Line) -> Reader:
-        """What reads the token that starts here."""
+        """The method that reads the token that starts here."""
         if self.at in self.spans:
             return Scanner.read_placeholder
         if char == "#" and line.word:
@@ -295,14 +301,16 @@ class Scanner:
             self.read_piece(line, UNQUOTED)
 
     def subscript_end(self, word: Word) -> int:
-        """Behind the [...] of `name[...]=` that starts here, blanks in it or not; else 0."""
+        """The position behind the [...] of `name[...]=` that starts here; 0 if there is none.
+        Blanks may be in it.
+        """
         if self.text[self.at] != "[" or not NAME.fullmatch(self.text, word.start, self.at):
             return 0
         end = self.bracket_end(self.at, "[", "]")
         return end if self.text.startswith(("=", "+="), end) else 0
 
     def read_mark(self, line: Line) -> None:
-        """What separates words inside [[ ... ]], as a word of its own, or a pattern: =~ (a|b)."""
+        """Read a separator inside [[ ... ]] as a word of its own, or a pattern: =~ (a|b)."""
         start = self.at
         if self.text[start] == "(" and (line.word or line.compares_pattern()):
             line.begin_word(start)
@@ -315,7 +323,7 @@ class Scanner:
             self.read_here_documents()
 
     def read_pattern(self, line: Line) -> None:
-        """To the parenthesis that closes the one that starts here."""
+        """Read to the parenthesis that closes the one that starts here."""
         depth = 0
         while self.at < self.stop:
             if self.at in self.spans:
@@ -340,7 +348,7 @@ class Scanner:
         self.at += len(operator)
 
     def read_redirection(self, line: Line) -> None:
-        """<<, <<<, <( and >(, and those that a file follows."""
+        """Read <<, <<<, <( and >(, or a redirection that a file follows."""
         rest = self.text[self.at : self.at + 3]
         if rest == "<<<":
             self.read_target(line, "<<<")
@@ -353,7 +361,7 @@ class Scanner:
             self.read_target(line, operator[0])
 
     def read_substitution(self, line: Line) -> None:
-        """<(...) or >(...): the commands inside >(...) read what another one prints."""
+        """Read <(...) or >(...). The commands inside >(...) read another command's output."""
         feeds, first = self.text[self.at] == ">", len(self.commands)
         self.at += 2
         self.read_commands(line)
@@ -361,7 +369,9 @@ class Scanner:
             command.fed = command.fed or feeds
 
     def read_delimiter(self, line: Line, here: re.Match[str]) -> None:
-        """<<EOF: the lines of the here-document are read when this line is over."""
+        """Read the delimiter of <<EOF. The lines of the here-document are read when this line is
+        over.
+        """
         self.end_descriptor(line)
         delimiter = QUOTED.sub(lambda match: match[1] or match[2] or match[3] or "", here[2])
         document = HereDocument(delimiter, here.span(2), bool(here[1]), line.command)
@@ -374,7 +384,7 @@ class Scanner:
         line.redirection = operator
 
     def end_descriptor(self, line: Line) -> None:
-        """The word in front of < or >, unless it is the number of what is redirected."""
+        """End the word in front of < or >, unless it is the number of the redirected descriptor."""
         word = line.word
         own_text = word is not None and word.start not in self.spans
         if word and own_text and DESCRIPTOR.fullmatch(self.text, word.start, self.at):
@@ -382,8 +392,8 @@ class Scanner:
         line.end_word(self.at)
 
     def read_parenthesis(self, line: Line) -> None:
-        """A function, an arithmetic command, or commands of their own: a subshell, an array, a
-        pattern.
+        """Read a function, an arithmetic command, or commands in parentheses: a subshell, an array,
+        a pattern.
         """
         end = 0 if line.word else self.arithmetic_end(self.at)
         if end:
@@ -398,7 +408,7 @@ class Scanner:
             self.read_commands(line)
 
     def read_piece(self, line: Line, pieces: Mapping[str, Reader]) -> None:
-        """One character, or what starts with it by the table `pieces`."""
+        """Read one character, or the piece that starts with it by the table `pieces`."""
         read = pieces.get(self.text[self.at])
         if read is None:
             self.at += 1
@@ -430,7 +440,7 @@ class Scanner:
                 self.read_piece(line, EXPANDED)
 
     def read_dollar(self, line: Line) -> None:
-        """$((...)), $(...), ${...}, $[...], or a variable."""
+        """Read $((...)), $(...), ${...}, $[...], or a variable."""
         start = self.text[self.at : self.at + 2]
         if end := self.arithmetic_end(self.at + 1):
             self.read_region(Place.ARITHMETIC, end, line)
@@ -445,14 +455,14 @@ class Scanner:
             self.at += 1
 
     def read_unquoted_dollar(self, line: Line) -> None:
-        """Also $'...', which is nothing special inside quotes."""
+        """Read the same, and $'...', which is nothing special inside quotes."""
         if self.text.startswith("$'", self.at):
             self.read_region(Place.ANSI, self.quote_end(self.at + 2, "'", escapes=True), line)
         else:
             self.read_dollar(line)
 
     def read_here_documents(self) -> None:
-        """The lines of the here-documents that the line before announced."""
+        """Read the lines of the here-documents that the line before announced."""
         announced, self.announced = self.announced, []
         for document in announced:
             stop, after = self.find_delimiter(document)
@@ -465,7 +475,7 @@ class Scanner:
             self.takes_more = after < len(self.text)
 
     def find_delimiter(self, document: HereDocument) -> tuple[int, int]:
-        """Where the line of the delimiter starts, and where it ends."""
+        """The start and the end of the delimiter's line."""
         at = self.at
         while at < self.stop:
             newline = self.text.find("\n", at, self.stop)
@@ -479,7 +489,7 @@ class Scanner:
         return self.stop, self.stop
 
     def read_expanded_lines(self, document: HereDocument) -> None:
-        """The lines of a here-document in which the shell replaces variables."""
+        """Read the lines of a here-document in which the shell replaces variables."""
         stop, self.stop = self.stop, document.body[1]
         line = Line(self.text, [], document.command.outer)
         line.command = document.command
@@ -502,7 +512,7 @@ class Scanner:
     def read_region(
         self, place: Place, end: int, line: Line | None = None, document: HereDocument | None = None
     ) -> None:
-        """Text up to `end` that is nothing else to us than that place."""
+        """Read text up to `end`, all of it in the one Place."""
         while self.at < end:
             if self.at in self.spans:
                 self.note_placeholder(place, line, document)
@@ -510,7 +520,7 @@ class Scanner:
                 self.at += 1
 
     def arithmetic_end(self, at: int) -> int:
-        """Behind the (( ... )) that starts at `at`; 0 when there is none."""
+        """The position behind the (( ... )) that starts at `at`; 0 if there is none."""
         if not self.text.startswith("((", at):
             return 0
         end = self.bracket_end(at, "(", ")")
@@ -518,7 +528,9 @@ class Scanner:
         return end if inner_end == end - 1 else 0
 
     def bracket_end(self, at: int, opening: str, closing: str) -> int:
-        """Behind the bracket that closes the one at `at`, be it the end of the text."""
+        """The position behind the bracket that closes the one at `at`; the end of the text if none
+        does.
+        """
         depth = 0
         while at < self.stop:
             char = self.text[at]
@@ -529,7 +541,9 @@ class Scanner:
         return self.stop
 
     def piece_end(self, at: int) -> int:
-        """Behind what starts at `at`: a placeholder, an escape, a quoted text, or one character."""
+        """The position behind the piece at `at`: a placeholder, an escape, a quoted text, or one
+        character.
+        """
         char = self.text[at]
         if at in self.spans:
             return self.spans[at]
@@ -540,11 +554,13 @@ class Scanner:
         return at + 1
 
     def escape_end(self, at: int) -> int:
-        """Behind the backslash at `at` and what it escapes, but in front of a placeholder."""
+        """The position behind the backslash at `at` and the escaped character, but in front of a
+        placeholder.
+        """
         return at + 1 if at + 1 in self.spans else at + 2
 
     def quote_end(self, at: int, quote: str, escapes: bool) -> int:
-        """Behind the quote that closes a text which starts at `at`."""
+        """The position behind the quote that closes a text which starts at `at`."""
         while at < self.stop:
             char = self.text[at]
             if at in self.spans:
@@ -593,7 +609,7 @@ UNQUOTED: Mapping[str, Reader] = {
 
 
 def scan(text: str, spans: Sequence[tuple[int, int]] = ()) -> Scanner:
-    """A command that was read: each of the placeholders at `spans` has its spot, in their order."""
+    """Read a command. Return a spot for each of the placeholders at `spans`, in their order."""
     scanner = Scanner(text, spans)
     scanner.read_commands()
     scanner.spots.sort(key=lambda spot: spot.start)

@@ -1,5 +1,5 @@
-"""Sources of modules as they travel: without what Python does not need, line numbers kept; and
-which modules they import.
+"""Sources of modules as they travel: without the parts that Python does not need, line numbers
+kept; and the modules that they import.
 
 A module is named from the package down: `net.web` is tao_sdk.net.web.
 """
@@ -30,12 +30,12 @@ PACKED_ROOMS = ("net", "runner")
 
 @cache
 def source(module: str) -> bytes:
-    """What is packed of one module: ASCII, so that bytes are left that stand for words."""
+    """The packed text of one module. It is ASCII, so that bytes are left that stand for words."""
     return slim(written(module), packed_positionals()).encode("ascii", "backslashreplace")
 
 
 def written(module: str) -> str:
-    """The module as its file has it."""
+    """The text of the module's file."""
     return (files(PACKAGE) / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
@@ -72,7 +72,7 @@ def imports(module: str) -> Imports:
 
 
 def modules_in(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """Those of this package that import statements among the nodes name."""
+    """The modules of this package that import statements among the nodes name."""
     names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
@@ -113,7 +113,7 @@ def slim(text: str, positional: Set[str] = frozenset()) -> str:
 
 
 def outermost(cuts: list[Cut]) -> list[Cut]:
-    """The cuts in their order, without those inside another."""
+    """The cuts in their order, without cuts inside another."""
     kept: list[Cut] = []
     for each in sorted(cuts, key=lambda cut: (cut[0], (-cut[1][0], -cut[1][1]))):
         if not kept or each[0] >= kept[-1][1]:
@@ -126,7 +126,9 @@ Cut = tuple[tuple[int, int], tuple[int, int], bytes]
 
 
 def syntax(text: str, positional: Set[str]) -> Iterator[Cut]:
-    """Docstrings, annotations, what only a type checker reads, and the names of local variables."""
+    """Yield the cuts for docstrings, annotations, code that only a type checker reads, and the
+    names of local variables.
+    """
     tree = parsed(text)
     for use, letter in shortened(tree, text, positional):
         yield (use.lineno, use.col_offset), end_of_name(use), letter.encode()
@@ -141,7 +143,9 @@ def syntax(text: str, positional: Set[str]) -> Iterator[Cut]:
 
 
 def docstring(node: ast.AST) -> Iterator[Cut]:
-    """The docstring of a module, class or function; a body of nothing else becomes `0`."""
+    """The cut for the docstring of a module, class or function. A body of nothing else becomes
+    `0`.
+    """
     if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
         return
     if ast.get_docstring(node, clean=False) is None:
@@ -150,7 +154,7 @@ def docstring(node: ast.AST) -> Iterator[Cut]:
 
 
 def statements(parent: ast.AST) -> Iterator[ast.stmt]:
-    """Every statement, at any depth. What is inside an expression has nothing to cut."""
+    """Every statement, at any depth. There is nothing to cut inside an expression."""
     for node in ast.iter_child_nodes(parent):
         if isinstance(node, ast.stmt):
             yield node
@@ -170,7 +174,7 @@ def signature(text: str, function: ast.FunctionDef) -> Iterator[Cut]:
 
 
 def is_for_checkers(node: ast.stmt) -> bool:
-    """What no longer says anything once the annotations are gone."""
+    """True for a statement that has no meaning once the annotations are gone."""
     if isinstance(node, ast.ImportFrom):
         return node.module == "__future__"
     if isinstance(node, ast.If):
@@ -192,13 +196,13 @@ def end(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 
 def end_of_name(use: Use) -> tuple[int, int]:
-    """Without the annotation of a parameter."""
+    """The end of a name, in front of a parameter's annotation."""
     name = use.arg if isinstance(use, ast.arg) else use.id
     return use.lineno, use.col_offset + len(name.encode())
 
 
 def arrow(text: str, returns: ast.expr) -> tuple[int, int]:
-    """Where ` ->` starts; it stands on the line of what it points to."""
+    """The line and the column of ` ->`. It stands on the line of the annotation after it."""
     line = text.splitlines()[returns.lineno - 1].encode()
     return returns.lineno, line.rindex(b" ->", 0, returns.col_offset)
 
@@ -210,8 +214,8 @@ TOKEN = re.compile(
 
 
 def squeezed(text: str) -> str:
-    """Without comments, and without the blanks that part nothing; a line begins with one for each
-    level of its block.
+    """The text without comments, and without blanks that separate nothing. A line begins with one
+    blank for each level of its block.
     """
     depth = 0
 
@@ -234,8 +238,8 @@ BREAKS = re.compile(
 
 
 def joined(text: str) -> str:
-    """A statement of several lines on its first one, without a last comma in its brackets. As many
-    empty lines follow it.
+    """The text with each statement of several lines on its first line, without a last comma in its
+    brackets. As many empty lines follow it.
     """
     depth = dropped = 0
 
@@ -257,7 +261,7 @@ def joined(text: str) -> str:
 
 
 def parting(text: str, blanks: re.Match[str], depth: int) -> str:
-    """What is left of the blanks between two tokens, or at the start of a line."""
+    """The blanks to keep between two tokens, or at the start of a line."""
     start, end = blanks.span()
     if start == 0 or text[start - 1] == "\n":
         return indentation(end - start, depth)

@@ -1,7 +1,7 @@
-"""Store settings: what a job is told of its S3 store, checked before submit.
+"""Store settings: the S3 settings that a job gets, checked before submit.
 
-A bucket becomes part of an address, keys and region of a header: what can stand in neither is told
-here, by the name of its variable, instead of in the job.
+A bucket becomes part of an address, keys and region part of a header. A value that can be in
+neither is reported here, by the name of its variable, instead of in the job.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ REGION = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def check_store(env: Mapping[str, str], name_of: Callable[[str], str]) -> None:
-    """Raise CredentialError or SpecError for what no store can have. `name_of`: how the caller
-    calls a variable.
+    """Raise CredentialError or SpecError for settings that no store can have. `name_of`: the
+    caller's name for a variable.
     """
     for variable, check in CHECKS.items():
         if value := env.get(variable):
@@ -61,7 +61,7 @@ def check_endpoint(name: str, value: str) -> None:
 
 
 def why_no_endpoint(value: str) -> str:
-    """Why no store can have this address, as a sentence; "" where one can."""
+    """A sentence that says why no store can have this address; "" if one can."""
     if UNPRINTABLE.search(value) or " " in value:
         return "It has a blank or a control character in it."
     try:

@@ -1,6 +1,7 @@
-"""Values of a spec: what people and libraries pass, as plain data that every format can hold.
+"""Values of a spec: values from people and libraries, as plain data that every format can hold.
 
-numpy, Path and Enum values are accepted; what no config file can hold is refused with its place.
+numpy, Path and Enum values are accepted. A value that no config file can hold is refused with its
+place.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ DEEPEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A value that only the job knows: the path of `key`. `given` is what stood there.
+    """A value that only the job knows: the path of `key`. `given` is the value that was there
+    before.
 
-    `whole_word`: in a command it goes with all of its word and the option before it where the job
-    has no value either.
+    `whole_word`: if the job has no value either, the placeholder goes with all of its word in a
+    command, and with the option before it.
     """
 
     key: str
@@ -36,8 +38,8 @@ Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | Hole | None
 
 
 def plain_mapping(value: object, name: str) -> dict[str, Tree]:
-    """A fresh copy of a mapping as plain data. Raises SpecError with the place of what cannot be
-    had.
+    """A fresh copy of a mapping as plain data. Raises SpecError with the place of a value that has
+    no plain form.
     """
     if not isinstance(value, Mapping):
         raise FieldError(
@@ -50,7 +52,9 @@ def plain_mapping(value: object, name: str) -> dict[str, Tree]:
 
 
 def plain_data(value: object, name: str) -> object:
-    """A mapping or a list as plain data; anything else as it is, for whoever reads it to refuse."""
+    """A mapping or a list as plain data. Anything else stays as it is, and its reader refuses
+    it.
+    """
     value = unwrap_value(value)
     if not isinstance(value, Mapping | list | tuple):
         return value
@@ -155,8 +159,8 @@ def walk(tree: Tree, place: str, visit: Callable[[str, Tree], None]) -> None:
 
 
 def refuse_flat_keys(tree: Mapping[str, Tree]) -> None:
-    """A dotted key at the top level is nearly always a path written as a key: no model would find
-    its value.
+    """Raise FieldError for a dotted key at the top level. It is nearly always a path written as a
+    key: no model would find its value.
     """
     for key, value in tree.items():
         if "." in key:

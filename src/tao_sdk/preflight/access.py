@@ -40,7 +40,7 @@ from tao_sdk.preflight.requirements import GpuNeeds
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 NETWORK = "tao_default"
 ENROOT_FILE = "~/.config/enroot/.credentials"
-HUB_LOGIN = "auth.docker.io"  # what enroot calls Docker Hub there
+HUB_LOGIN = "auth.docker.io"  # enroot's name for Docker Hub there
 NO_POD = (
     "A path of a claim is seen from a pod only.",
     "Mount the claim in a pod and look there, or put the data in a bucket: s3://...",
@@ -49,7 +49,7 @@ NO_POD = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked of a platform."""
+    """The requirements to check on a platform."""
 
     environ: Mapping[str, str]
     image: str = ""
@@ -64,13 +64,13 @@ class Wanted:
 
 
 class Access:
-    """One platform. `findings` says what is wrong with it; `gpus` raises NotSeen."""
+    """One platform. `findings` reports problems with it; `gpus` raises NotSeen."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
 
     def paths(self) -> Place:
-        """Where the platform has its paths."""
+        """The Place that reads the platform's paths."""
         raise NotImplementedError
 
     def findings(self) -> Iterator[Finding]:
@@ -80,7 +80,7 @@ class Access:
         return gpus_of(self.wanted.ask(*GPU_QUERY))
 
     def free(self) -> int | None:
-        """Bytes free on the disk that a job fills; None where that cannot be seen."""
+        """The free bytes on the disk that a job fills; None if they cannot be seen."""
         return None
 
 
@@ -92,7 +92,7 @@ def free_at(path: str) -> int | None:
 
 
 def free_of(answer: Answer) -> int | None:
-    """The answer to `df -Pk PATH`."""
+    """The free bytes in the answer to `df -Pk PATH`."""
     words = answer.out.strip().rpartition("\n")[2].split()
     return int(words[3]) * 1024 if answer.ok and len(words) > 3 and words[3].isdigit() else None
 
@@ -126,7 +126,7 @@ def smoke_not_run(why: str, next: str, command: str = "") -> Finding:
 
 
 def smoke_by_package(platform: str, image: str) -> Finding:
-    """The error for a platform on which a container is a job, which the package starts."""
+    """The error for a platform on which a container is a job: the package starts it."""
     command = f"tao doctor {platform} --smoke --smoke-image {shlex.quote(image)}"
     why = f"On {platform} a container is a job, and this script starts none."
     return smoke_not_run(why, "Where the package is installed, run:", command)
@@ -153,7 +153,9 @@ class DockerAccess(Access):
         return self.wanted.docker_host or self.wanted.environ.get("DOCKER_HOST", "")
 
     def ssh_words(self) -> list[str]:
-        """The ssh command to the machine of a daemon that is reached by ssh; none of another."""
+        """The ssh command to the machine of a daemon that is reached by ssh; empty for another
+        daemon.
+        """
         if not self.host.startswith("ssh://"):
             return []
         target, _, port = self.host[len("ssh://") :].rstrip("/").partition(":")
@@ -185,7 +187,7 @@ class DockerAccess(Access):
         raise self.unseen_machine()
 
     def free(self) -> int | None:
-        """On the disk of its images."""
+        """The free bytes on the disk of the daemon's images."""
         answer = self.docker("info", "--format", "{{json .DockerRootDir}}")
         root = answer.out.strip().strip('"')
         if not answer.ok or not root.startswith("/"):
@@ -227,7 +229,7 @@ class DockerAccess(Access):
         )
 
     def network_findings(self) -> Iterator[Finding]:
-        """The default network is made by the SDK, where that runs the job."""
+        """Check the network. The SDK makes the default network when it runs the job."""
         name = self.wanted.environ.get("DOCKER_NETWORK") or NETWORK
         if self.docker("network", "inspect", "--", name).ok:
             yield Finding(Severity.OK, "docker.network", f"The docker network {name} is there.")
@@ -242,7 +244,9 @@ class DockerAccess(Access):
         )
 
     def image_findings(self, image: str, info: Mapping[str, Any]) -> Iterator[Finding]:
-        """Present, or pullable; and made for the machine of the daemon."""
+        """Check that the image is present, or can be pulled, and is made for the daemon's
+        machine.
+        """
         host = IMAGE_ARCHS.get(str(info.get("Architecture")), str(info.get("Architecture")))
         there = self.docker("image", "inspect", "--format", "{{.Architecture}}", "--", image)
         if there.ok:
@@ -270,7 +274,7 @@ class DockerAccess(Access):
         yield Finding(Severity.OK, "image.there", what)
 
     def smoke_findings(self, image: str) -> Iterator[Finding]:
-        """A container with all GPUs, which runs nvidia-smi and is removed."""
+        """Run nvidia-smi in a container with all GPUs, and remove the container."""
         if not self.docker("image", "inspect", "--", image).ok and not self.wanted.pull_smoke_image:
             yield smoke_not_run(
                 f"{image} is not there, and nothing is pulled without --pull-smoke-image.",
@@ -299,7 +303,7 @@ def archs_of(manifest: str) -> set[str]:
 
 
 def pull_size(manifest: str, arch: str) -> int:
-    """The bytes that are fetched for an architecture; 0 where they are not told."""
+    """The bytes to fetch for an architecture; 0 if they are not stated."""
     entries = [as_record(entry) for entry in entries_of(manifest) if arch_of(entry) == arch]
     sizes = [size_of(as_record(entry.get(form))) for entry in entries for form in MANIFEST_FORMS]
     return max(sizes, default=0)
@@ -331,14 +335,14 @@ def mapping_of(text: str) -> dict[str, Any]:
 # SLURM
 
 
-MANIFEST_FORMS = ("SchemaV2Manifest", "OCIManifest")  # of docker manifest inspect --verbose
+MANIFEST_FORMS = ("SchemaV2Manifest", "OCIManifest")  # in docker manifest inspect --verbose
 TOOLS = ("sbatch", "squeue", "scancel")
 EACH_TOOL = f"for name in {' '.join(TOOLS)}; do command -v $name > /dev/null && echo $name; done"
 LIST_TOOLS = f"sh -c {shlex.quote(EACH_TOOL)}"  # the login shell may be a csh
 
 
 class SlurmAccess(Access):
-    """A SLURM cluster, by ssh to the first of its login nodes that is named."""
+    """A SLURM cluster, by ssh to the first login node in the settings."""
 
     def login(self) -> list[str]:
         environ = self.wanted.environ
@@ -392,14 +396,14 @@ class SlurmAccess(Access):
             yield smoke_by_package("slurm", self.wanted.smoke_image)
 
     def free(self) -> int | None:
-        """On the disk of the base directory."""
+        """The free bytes on the disk of the base directory."""
         base = self.wanted.environ.get("SLURM_BASE_RESULTS_DIR", "")
         if not base or not self.is_named():
             return None
         return free_of(self.wanted.ask(*self.login(), f"df -Pk {shlex.quote(base)}"))
 
     def image_findings(self) -> Iterator[Finding]:
-        """A file of the cluster, or an image that enroot fetches on the nodes."""
+        """Check a file of the cluster, or an image that enroot fetches on the nodes."""
         arch = self.wanted.ask(*self.login(), "uname -m").out.strip()
         host = Machines(archs=image_archs([arch]))
         name, findings, image = looked_up(self.wanted, host)
@@ -410,7 +414,9 @@ class SlurmAccess(Access):
             yield from self.enroot_findings(name.registry)
 
     def enroot_findings(self, registry: str) -> Iterator[Finding]:
-        """Of a private image: enroot fetches it with a file of its own."""
+        """Check enroot's credentials for a private image: enroot fetches it with a file of its
+        own.
+        """
         host = registry or HUB_LOGIN
         entry = f"machine[[:space:]]+{re.escape(host)}([[:space:]]|$)"
         look = f"grep -q -s -E {shlex.quote(entry)} {ENROOT_FILE}"
@@ -479,7 +485,7 @@ class KubernetesAccess(Access):
             yield smoke_by_package("kubernetes", self.wanted.smoke_image)
 
     def image_findings(self) -> Iterator[Finding]:
-        """An image that the nodes' kubelets fetch."""
+        """Check an image that the nodes' kubelets fetch."""
         try:
             archs = image_archs(map(node_arch, self.nodes()))
         except NotSeen:
@@ -492,7 +498,7 @@ class KubernetesAccess(Access):
         return most_gpus(map(node_gpus, self.nodes()))
 
     def nodes(self) -> list[Any]:
-        """Raises NotSeen."""
+        """The nodes of the cluster. Raises NotSeen."""
         answer = self.kubectl("get", "nodes", "-o", "json")
         if not answer.ok:
             raise NotSeen(answer.words, "Allow your role to list nodes.")
@@ -501,7 +507,7 @@ class KubernetesAccess(Access):
 
 
 def node_gpus(node: Any) -> list[Gpu]:
-    """What the node offers, with what GPU feature discovery says of it."""
+    """The GPUs that the node offers, with the labels of GPU feature discovery."""
     try:
         labels: dict[str, str] = node["metadata"].get("labels") or {}
         count = int(node["status"]["allocatable"].get("nvidia.com/gpu", "0"))
@@ -523,9 +529,7 @@ def node_arch(node: Any) -> str:
 def looked_up(
     wanted: Wanted, host: Machines
 ) -> tuple[ImageName | None, list[Finding], RegistryImage | None]:
-    """The image's name, what is wrong with it, and what its registry says of it. Of a file nothing
-    is said.
-    """
+    """The image's name, its findings, and its registry's description. There is none for a file."""
     try:
         name = read(wanted.image)
     except SpecError as mistake:
@@ -545,6 +549,6 @@ PLATFORMS: Mapping[str, Callable[[Wanted], Access]] = {
 
 
 def access_to(platform: str, wanted: Wanted) -> Access | None:
-    """None for a platform that cannot be looked at."""
+    """The access to a platform; None if the platform cannot be looked at."""
     made = PLATFORMS.get(platform)
     return made(wanted) if made else None

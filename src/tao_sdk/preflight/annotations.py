@@ -1,6 +1,6 @@
-"""Annotation files: how many records one has, and which required fields they lack.
+"""Annotation files: the number of records in one, and the required fields that they lack.
 
-Foreign input: what is held in memory is bounded.
+Foreign input: the memory for it is bounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class BadAnnotations(ValueError):
 
 @dataclass(frozen=True)
 class Annotations:
-    """What an annotation file holds."""
+    """The contents of an annotation file."""
 
     records: int
     # required field -> the number of the first record without it, from 1
@@ -59,8 +59,8 @@ def read_image_files(stream: BinaryIO) -> Iterator[str]:
 
 
 def read_named_files(stream: BinaryIO, path: str, keys: Sequence[str]) -> Iterator[str]:
-    """The paths that stand under one of the keys of a JSON or JSONL file, however deep, in order;
-    some may come twice. Raises BadAnnotations, OSError.
+    """The paths under one of the keys of a JSON or JSONL file, at any depth, in order; some may
+    come twice. Raises BadAnnotations, OSError.
     """
     documents = read_lines(stream) if path.lower().endswith(".jsonl") else [read_document(stream)]
     for document in documents:
@@ -85,8 +85,8 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def examine_document(document: Mapping[str, Any], fields: Sequence[str]) -> Annotations:
-    """A document such as COCO's has lists of records. A field may be a key of the document, or one
-    of every record of one of its lists.
+    """Examine a document such as COCO's, which has lists of records. A field may be a key of the
+    document, or a key of every record in one of its lists.
     """
     lists = record_lists(document)
     if not lists:
@@ -102,7 +102,7 @@ def examine_document(document: Mapping[str, Any], fields: Sequence[str]) -> Anno
 
 
 def record_lists(document: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """The lists of mappings in a document, the one that is counted first."""
+    """The lists of mappings in a document. The list that is counted comes first."""
     keys = [*(key for key in RECORD_KEYS if key in document), *document]
     lists = [document[key] for key in dict.fromkeys(keys)]
     return [cast("list[Any]", each) for each in lists if holds_mappings(each)]

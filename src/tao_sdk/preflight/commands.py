@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from tao_sdk.model.printable import printable
 
-SECONDS = 60.0  # that a command may take
+SECONDS = 60.0  # the time limit of a command
 MOST_WORDS = 300  # characters of what a command says, in a finding
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said. `code` is None where it could not be started or did not end."""
+    """The output of a command. `code` is None if it could not be started or did not end."""
 
     code: int | None
     out: str = ""
@@ -26,7 +26,7 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """The last line that it said, for a finding."""
+        """The last line of the command's output, for a finding."""
         lines = (self.err.strip() or self.out.strip()).splitlines() or [""]
         return printable(lines[-1])[:MOST_WORDS]
 

@@ -1,4 +1,4 @@
-"""Credentials that a skill needs: whether they are set. No value is read further, or printed."""
+"""Credentials that a skill needs: check that they are set. No value is used or printed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def credential_findings(skill: Skill, is_set: IsSet) -> Iterator[Finding]:
-    """An error for each required credential that is not set, and for each group of which none is;
-    else that they are set.
+    """An error for each required credential that is not set, and for each group without any; else
+    one finding that they are set.
     """
     missing = [
         *(missing_one(skill, each) for each in skill.required_credentials if not is_set(each.name)),

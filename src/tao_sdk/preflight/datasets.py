@@ -1,6 +1,6 @@
-"""Datasets: whether each is there as the platform sees it, and what its annotation file holds.
+"""Datasets: check that each is there as the platform sees it, and read its annotation file.
 
-What could not be looked at is an error: nothing passes unseen.
+A check that could not be made is an error: nothing passes unseen.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tao_sdk.preflight.annotations import (
 from tao_sdk.preflight.requirements import BatchLimit, DataNeeds, Dataset
 
 LOOKED_AT = 50  # files that an annotation names, each a question to the place
-NAMES_READ = 100_000  # of which the first different ones are taken
+NAMES_READ = 100_000  # the first different ones of them are used
 
 
 class NotSeen(Exception):
-    """Something could not be looked at: why, and what to do."""
+    """A check could not be made: why, and what to do."""
 
     def __init__(self, why: str, next: str) -> None:
         super().__init__(why)
@@ -37,24 +37,26 @@ class NotSeen(Exception):
 
 @dataclass(frozen=True)
 class Seen:
-    """What is at an address."""
+    """The file or folder at an address."""
 
     is_dir: bool
     is_empty: bool = False
 
 
 class Place(Protocol):
-    """Where datasets are looked at. All raise NotSeen where that cannot be done."""
+    """A place where datasets are looked at. All methods raise NotSeen if that cannot be done."""
 
     def look(self, address: str) -> Seen | None:
-        """What is there; None if nothing is."""
+        """The file or folder at the address; None if nothing is there."""
         ...
 
     def open(self, address: str) -> AbstractContextManager[BinaryIO]: ...
 
 
 def dataset_findings(dataset: Dataset, needs: DataNeeds, place: Place) -> Iterator[Finding]:
-    """What is wrong with a dataset; if nothing is, that it is there, with its records."""
+    """Findings about a dataset. If nothing is wrong, they say that it is there, with its
+    records.
+    """
     label, address = dataset.label, dataset.address
     try:
         seen = place.look(address)
@@ -81,7 +83,9 @@ def not_seen(dataset: Dataset, unseen: NotSeen) -> Finding:
 
 
 def plain_findings(dataset: Dataset, needs: DataNeeds) -> Iterator[Finding]:
-    """A folder, or a file without records: what is asked of records cannot be seen there."""
+    """Findings about a folder, or a file without records. Needs about records cannot be checked
+    there.
+    """
     label, address = dataset.label, dataset.address
     if label in needs.labels:
         yield error(
@@ -118,8 +122,9 @@ def annotation_findings(dataset: Dataset, needs: DataNeeds, place: Place) -> Ite
 def media_findings(
     folder: Dataset, annotation: Dataset, keys: Sequence[str], places: tuple[Place, Place]
 ) -> Iterator[Finding]:
-    """Whether the files that an annotation names are in the folder; without `keys` those of COCO's
-    images. `places` are the annotation's and the folder's. The first LOOKED_AT names are looked at.
+    """Check that the files that an annotation names are in the folder; without `keys`, the files of
+    COCO's images. `places` are the annotation's and the folder's. Only the first LOOKED_AT names
+    are looked at.
     """
     of_annotation, of_folder = places
     try:
@@ -158,7 +163,7 @@ def media_findings(
 
 
 def is_media_there(folder: Dataset, name: str, place: Place) -> bool:
-    """A path that leads out of the folder is no file of it."""
+    """True if the file is in the folder. A path that leads out of the folder is no file of it."""
     below = posixpath.normpath(name)
     if posixpath.isabs(name) or below.split("/")[0] == "..":
         return False
@@ -190,7 +195,7 @@ def record_findings(
 
 
 def batch_findings(dataset: Dataset, records: int, limit: BatchLimit) -> Iterator[Finding]:
-    """An error where a shard has fewer records than one step takes: the job would train nothing."""
+    """An error if a shard has fewer records than one step takes: the job would train nothing."""
     in_a_shard = records // limit.shards
     if limit.batch <= in_a_shard:
         return

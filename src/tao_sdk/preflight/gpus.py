@@ -10,7 +10,7 @@ from tao_sdk.preflight.requirements import GpuNeeds, same_family
 
 
 def gpu_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
-    """What the GPUs lack; if nothing, which there are."""
+    """Findings about what the GPUs lack. If they lack nothing, one finding lists them."""
     problems = [
         *count_findings(gpus, needs),
         *memory_findings(gpus, needs),

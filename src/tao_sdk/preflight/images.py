@@ -1,4 +1,4 @@
-"""Images: whether a registry gives one, and whether it fits the machines that are to run it."""
+"""Images: check that a registry gives one, and that it fits the machines that will run it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ROOM = 3  # times its size: while it is unpacked, what was fetched lies beside i
 def registry_findings(
     name: ImageName, environ: Mapping[str, str], host: Machines
 ) -> tuple[list[Finding], RegistryImage | None]:
-    """What is wrong with an image of a registry; if nothing is, what it is. And what the registry
-    said, where it gives the image.
+    """Findings about an image of a registry, and the registry's answer, or None if it does not give
+    the image. If nothing is wrong, one finding describes the image.
     """
     try:
         image = look_at_image(name, environ, next(iter(host.archs), ""))
@@ -66,7 +66,7 @@ def fit_findings(name: str, image: RegistryImage, host: Machines) -> Iterator[Fi
 
 
 def disk_findings(name: str, size: int, free: int | None) -> Iterator[Finding]:
-    """An error where an image cannot fit, a warning where it may not fit once it is unpacked."""
+    """An error if an image cannot fit, a warning if it may not fit once it is unpacked."""
     if free is None or size * ROOM <= free:
         return
     what = f"{name} is {format_size(size)} to fetch; the disk of images has {format_size(free)}."
@@ -78,7 +78,7 @@ def disk_findings(name: str, size: int, free: int | None) -> Iterator[Finding]:
 
 
 def free_findings(free: int | None, wanted_gb: float) -> Iterator[Finding]:
-    """Whether the disk that a job fills has as much room as is asked for."""
+    """Check that the disk that a job fills has as much room as is asked for."""
     if not wanted_gb:
         return
     if free is None:

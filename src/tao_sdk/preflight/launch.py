@@ -1,4 +1,4 @@
-"""A launch, looked at from end to end without the package installed: the platform, its credentials,
+"""A launch, checked from end to end without the package installed: the platform, its credentials,
 GPUs and image, and the datasets.
 """
 
@@ -29,10 +29,10 @@ WORDS: Mapping[Severity, str] = {
 
 @dataclass(frozen=True)
 class Launch:
-    """What is to be looked at."""
+    """The parts of a launch to look at."""
 
     platform: str  # a short name of the bank's, such as slurm
-    skill: Skill | None  # of the platform
+    skill: Skill | None  # the platform's skill
     wanted: Wanted
     datasets: Sequence[Dataset] = ()
     needs: DataNeeds = field(default_factory=DataNeeds)
@@ -41,7 +41,7 @@ class Launch:
 
 
 def launch_findings(launch: Launch) -> Iterator[Finding]:
-    """All that was seen, in the order in which a user mends it."""
+    """All findings, in the order in which a user mends them."""
     environ = launch.wanted.environ
     for skill in (launch.skill, launch.model):
         if skill:
@@ -66,7 +66,9 @@ def launch_findings(launch: Launch) -> Iterator[Finding]:
 
 
 def data_findings(launch: Launch, access: Access) -> Iterator[Finding]:
-    """Each dataset, where the platform has it. A dry check leaves out what lies on the platform."""
+    """Findings about each dataset, at its place on the platform. A dry check leaves out data on the
+    platform.
+    """
     for dataset in launch.datasets:
         place = place_of(dataset.address, access.paths(), launch.wanted.environ)
         if launch.skip_access and not isinstance(place, (ThisMachine, Buckets)):
@@ -81,7 +83,9 @@ def skipped(what: str) -> Finding:
 
 
 def platform_gpu_findings(access: Access, wanted: Wanted) -> Iterator[Finding]:
-    """An error where GPUs are asked for and cannot be seen, a warning where nobody asked."""
+    """Findings about the GPUs. If they cannot be seen: an error if GPUs are asked for, else a
+    warning.
+    """
     try:
         gpus = access.gpus()
     except NotSeen as unseen:

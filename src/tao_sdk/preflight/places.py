@@ -45,7 +45,7 @@ class ThisMachine:
 
     @contextmanager
     def open(self, address: str) -> Generator[BinaryIO]:
-        """A plain file; a pipe or a device is not opened for good."""
+        """Open a plain file. Raises NotSeen for a pipe or a device, without waiting for it."""
         descriptor = os.open(find(address), os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb") as stream:  # noqa: PTH123  it is open
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -90,7 +90,7 @@ class OverSsh:
             yield stream
             whole = not stream.read(1)
         finally:
-            stream.close()  # which ends a cat that was not read to its end
+            stream.close()  # ends a cat that was not read to its end
             code = process.wait()
         if whole and code:
             raise NotSeen("It could not be read to its end.", "See that you may read it.")
@@ -190,7 +190,9 @@ class Unseen:
 
 
 def place_of(address: str, paths: Place, environ: Mapping[str, str]) -> Place:
-    """Where an address is looked at; `paths` is where the platform has its paths."""
+    """The Place in which to look at an address. `paths` is the Place of the platform's own
+    paths.
+    """
     kind = scheme(address)
     if kind in ("", "file", *CLUSTER):
         if not is_absolute(address):

@@ -1,8 +1,8 @@
-"""Registries: one look at an image by HTTP: whether it is there, for which machines, how large.
+"""Registries: one look at an image by HTTP: is it there, for which machines, how large.
 
-A registry is a foreign server: the time and the bytes of a look are bounded, its words are shown
-without what was sent to it, and a login is sent to it and to the server of tokens that it names
-alone.
+A registry is a foreign server: the time and the bytes of a look are bounded, and its words are
+shown without the data sent to it. A login goes only to the registry and to the token server that it
+names.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 SECONDS = 10.0  # for the whole look
 PATIENCE = "1"  # seconds that a registry which is away is tried again
 LARGEST = 4 << 20  # bytes of an answer
-MOST_ENTRIES = 100  # of a list that are read
+MOST_ENTRIES = 100  # entries to read from a list
 LARGEST_SIZE = 1 << 50  # bytes of a layer that are believed
 HUB_HOST = "registry-1.docker.io"
-CERTIFICATES = "/etc/docker/certs.d"  # where Docker's programs look for a registry's own authority
+CERTIFICATES = "/etc/docker/certs.d"  # Docker's folder for registries' own authorities
 MANIFESTS = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
@@ -49,7 +49,7 @@ REFUSALS = (401, 403, 404)  # after which another login is worth a try
 
 
 class NoImage(Exception):
-    """The registry does not give the image: its words, and whether a login may help."""
+    """The registry does not give the image: its words, and a flag that a login may help."""
 
     def __init__(self, words: str, wants_login: bool) -> None:
         super().__init__(words)
@@ -58,7 +58,7 @@ class NoImage(Exception):
 
 @dataclass(frozen=True)
 class RegistryImage:
-    """What a registry says of an image."""
+    """A registry's description of an image."""
 
     archs: tuple[str, ...] = ()  # such as amd64; none where it does not say
     size: int = 0  # bytes that are fetched, for one architecture; 0 where it does not say
@@ -66,7 +66,9 @@ class RegistryImage:
 
 
 def look_at_image(name: ImageName, environ: Mapping[str, str], arch: str = "") -> RegistryImage:
-    """`arch` is the architecture whose size is meant. Raises NoImage, NotSeen."""
+    """Ask the registry about an image. `arch` is the architecture for its size. Raises NoImage,
+    NotSeen.
+    """
     outcome: list[RegistryImage | NoImage | NotSeen] = []
     look = Look(name, environ)
     # A server that sends a byte now and then keeps the thread, and nobody waits for that.
@@ -137,7 +139,9 @@ class Look:
         return self.fetch(f"manifests/{quote(reference, safe=':@')}", MANIFESTS)
 
     def archs_of(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-        """What the image's configuration says; a manifest of the first form says it itself."""
+        """The architectures in the image's configuration. A manifest of the first form states its
+        own.
+        """
         digest = str(as_record(manifest.get("config")).get("digest", ""))
         said = self.fetch(f"blobs/{digest}") if DIGEST.fullmatch(digest) else manifest
         arch = said.get("architecture")
@@ -165,13 +169,13 @@ class Look:
             try:
                 return self.read(self.bases[0] + path, headers)
             except (Failure, OSError):
-                # As Docker does it: a registry of this machine may have no TLS.
+                # Docker does the same: a registry of this machine may have no TLS.
                 if len(self.bases) == 1 or self.authorization:
                     raise
                 del self.bases[0]
 
     def read(self, url: str, headers: dict[str, str], outside: bool = False) -> Answer:
-        """The answer, with its body, if that is not too large."""
+        """The answer with its body. Raises NotSeen for a body that is too large."""
         with self.web.open("GET", url, headers, outside=outside) as answer:
             parts: list[bytes] = []
             size = 0
@@ -202,7 +206,7 @@ class Look:
         return self.challenge.partition(" ")[0].lower()
 
     def authorize_anybody(self, answer: Answer) -> bool:
-        """A token without a login, as it is given for public images."""
+        """Get a token without a login, as registries give for public images."""
         return self.scheme == "bearer" and self.take_token(answer)
 
     def authorize_login(self, answer: Answer) -> bool:
@@ -216,7 +220,7 @@ class Look:
         return self.scheme == "bearer" and self.take_token(answer)
 
     def take_token(self, asked: Answer) -> bool:
-        """Have a token made for the image; False if the server of tokens makes none."""
+        """Get a token for the image; False if the token server gives none."""
         headers = {"accept": "application/json"}
         if self.login:
             headers["authorization"] = f"Basic {self.login.basic}"
@@ -232,7 +236,7 @@ class Look:
         return True
 
     def token_url(self) -> str:
-        """Raises NotSeen where a login would be sent without TLS."""
+        """The URL to get a token from. Raises NotSeen if a login would be sent without TLS."""
         fields = dict(FIELD.findall(self.challenge))
         realm = fields.get("realm", "")
         has_tls = self.bases[0].startswith("https://")
@@ -260,7 +264,7 @@ class Look:
         return f"{self.host} answers with status {answer.status}."
 
     def clean(self, words: str) -> str:
-        """Words without what was sent, for people."""
+        """The words without the data that was sent, for people."""
         for secret in sorted(self.sent, key=len, reverse=True):
             words = words.replace(secret, "***")
         return printable(words)[:MOST_WORDS]

@@ -1,5 +1,5 @@
-"""Registry logins: what `docker login` has kept for a registry, and NGC_KEY for nvcr.io, with
-nothing installed. It never raises: without a login the registry itself says what it wants.
+"""Registry logins: the login that `docker login` has kept for a registry, and NGC_KEY for nvcr.io,
+with nothing installed. It never raises: without a login the registry itself says what it wants.
 
 Not here: the same for a pull by a daemon (backends/registry_login.py), which docker-py reads.
 """
@@ -32,12 +32,12 @@ class Login(NamedTuple):
 
     @property
     def basic(self) -> str:
-        """What HTTP's Basic scheme sends."""
+        """The text that HTTP's Basic scheme sends."""
         return base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
 
 def find_login(registry: str, environ: Mapping[str, str]) -> Login | None:
-    """`registry` is HUB, or a host with its port."""
+    """The login for a registry. `registry` is HUB, or a host with its port."""
     key, user = (environ.get(name, "") for name in NGC_LOGIN)
     if registry == NGC and key:
         return Login(user or NGC_USER, key)

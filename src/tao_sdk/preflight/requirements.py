@@ -1,4 +1,4 @@
-"""Requirements: what a launch asks of its data and GPUs, as it is typed.
+"""Requirements: a launch's needs of data and GPUs, as they are typed.
 
 Every reader raises ValueError with one sentence.
 """
@@ -22,7 +22,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class BatchLimit:
-    """How many records one step takes, and over how many shards the records are spread."""
+    """The number of records of one step, and the number of shards over which records are spread."""
 
     batch: int
     shards: int
@@ -38,10 +38,10 @@ class ArchList:
 
 @dataclass(frozen=True)
 class GpuNeeds:
-    """What is asked of the GPUs. 0 and () ask for nothing."""
+    """The GPUs that are asked for. 0 and () ask for nothing."""
 
     count: int = 0
-    memory_gb: float = 0.0  # of each, in 10^9 bytes
+    memory_gb: float = 0.0  # for each GPU, in 10^9 bytes
     archs: tuple[ArchList, ...] = ()  # each of which has to have the GPU
 
     @property
@@ -51,7 +51,7 @@ class GpuNeeds:
 
 @dataclass(frozen=True)
 class DataNeeds:
-    """What is asked of the annotation files, by label."""
+    """The needs that annotation files have to meet, by label."""
 
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {})
     batches: Mapping[str, tuple[BatchLimit, ...]] = field(default_factory=lambda: {})
@@ -62,7 +62,7 @@ class DataNeeds:
 
 
 def read_needs(fields: Sequence[str], batches: Sequence[str]) -> DataNeeds:
-    """What was typed as LABEL=FIELD[,FIELD] and as LABEL=BATCH,SHARDS."""
+    """Read the needs typed as LABEL=FIELD[,FIELD] and as LABEL=BATCH,SHARDS."""
     fields_of: dict[str, tuple[str, ...]] = {}
     for label, names in map(read_json_fields, fields):
         fields_of[label] = (*fields_of.get(label, ()), *names)
@@ -73,7 +73,7 @@ def read_needs(fields: Sequence[str], batches: Sequence[str]) -> DataNeeds:
 
 
 def refuse_unknown_labels(needs: DataNeeds, known: Iterable[str], what: str) -> None:
-    """Raises ValueError for a need whose label no dataset has."""
+    """Raise ValueError for a need whose label no dataset has."""
     labels = list(known)
     for label in needs.labels:
         if label not in labels:
@@ -110,7 +110,7 @@ def read_batch_limit(text: str) -> tuple[str, BatchLimit]:
 
 
 def read_arch_list(text: str) -> ArchList:
-    """NAME=sm_80,sm_90: whose list it is, and the architectures."""
+    """Read NAME=sm_80,sm_90: the name of the list's owner, and the architectures."""
     name, value = split_label(text, "NAME=sm_80[,sm_90]")
     return ArchList(name, tuple(map(read_arch, value.split(","))))
 

@@ -1,4 +1,4 @@
-"""Reads the actions of a skill: how each is run, what it is given and what it makes."""
+"""Reads the actions of a skill: how each is run, its inputs and its outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFIG_PATH = "{config_path}"
 
 
 def read_action(reading: Reading, name: str, node: Node, skill: str) -> Action:
-    """One action; what is wrong with it is noted."""
+    """Read one action, and note its mistakes."""
     reading.warn_of_unknown(node, ACTION)
     has = reading.mapping(node)
     mode = read_mode(reading, node, has.get("mode"), skill)
@@ -50,7 +50,7 @@ def read_action(reading: Reading, name: str, node: Node, skill: str) -> Action:
 
 
 def read_mode(reading: Reading, action: Node, node: Node | None, skill: str) -> Mode:
-    """How the action is given its values. None is guessed where it is missing."""
+    """Read the mode: how the action is given its values. None is guessed if it is missing."""
     modes = [mode.value for mode in Mode]
     if node is None or node.is_empty:
         missing = Node(action.value, action.below("mode"), action.place)
@@ -72,7 +72,7 @@ def read_command(reading: Reading, action: Node, node: Node | None) -> str:
 
 
 def read_format(reading: Reading, mode: Mode, node: Node | None) -> str:
-    """The format of the spec file; yaml where a config action names none."""
+    """The format of the spec file; yaml if a config action names none."""
     format = reading.choice(node, FORMATS)
     if mode is Mode.CONFIG:
         return format or "yaml"
@@ -80,7 +80,7 @@ def read_format(reading: Reading, mode: Mode, node: Node | None) -> str:
 
 
 def is_argument(key: str) -> bool:
-    """True for what an args action may be given: a key of a spec, also with `-` in it."""
+    """True for a valid argument of an args action: a key of a spec, also with `-` in it."""
     return bool(key) and is_spec_key(key)
 
 
@@ -111,7 +111,7 @@ def read_inputs(reading: Reading, mode: Mode, node: Node | None) -> dict[str, In
 
 
 def read_input(reading: Reading, key: str, node: Node) -> Input:
-    """An input is a type, or a mapping with one."""
+    """Read an input: a type, or a mapping with one."""
     if not isinstance(node.value.data, dict):
         return Input(key, read_type(reading, node, node, INPUT_TYPES))
     reading.warn_of_unknown(node, INPUT)
@@ -169,7 +169,7 @@ def read_output(reading: Reading, key: str, node: Node) -> Output:
 
 
 def warn_of_shared_keys(reading: Reading, action: Action, node: Node | None) -> None:
-    """A key that is an input and an output: what the command writes there is kept."""
+    """Warn of a key that is an input and an output: what the command writes there is kept."""
     children = node.children() if node is not None else {}
     for key in action.inputs:
         if key in action.outputs and key in children:
@@ -179,7 +179,7 @@ def warn_of_shared_keys(reading: Reading, action: Action, node: Node | None) -> 
 
 
 def refuse_unknown_placeholders(reading: Reading, action: Action, has: Mapping[str, Node]) -> None:
-    """A placeholder of `args` is an input, an output or a default, with `_` for `-`."""
+    """Refuse a placeholder of `args` that is no input, output or default, with `_` for `-`."""
     known = {key.replace("-", "_") for key in (*action.inputs, *action.outputs)}
     known |= {"config_path", *action.defaults}
     for node in reading.mapping(has.get("args")).values():
@@ -193,7 +193,7 @@ def refuse_unknown_placeholders(reading: Reading, action: Action, has: Mapping[s
 
 
 def refuse_missing_config_path(reading: Reading, action: Action, has: Mapping[str, Node]) -> None:
-    """The command of a config action has to be told where its spec file is."""
+    """Refuse a config action whose command is not told where its spec file is."""
     node = has.get("command")
     if node is None or not action.command or reading.errors_at(f"actions.{action.name}.mode"):
         return

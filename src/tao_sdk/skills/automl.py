@@ -1,4 +1,4 @@
-"""AutoML: which models of a bank are made for it, and which of them it can be used with."""
+"""AutoML: the models of a bank that are made for it, and those that it can be used with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READY, BLOCKED, OFF = "ready", "blocked", "off"
 
 @dataclass(frozen=True)
 class AutomlSupport:
-    """Whether AutoML can be used with a model. `problem` says why it is blocked."""
+    """The state of AutoML for a model. `problem` says why it is blocked."""
 
     state: str  # READY, BLOCKED or OFF
     problem: str = ""
@@ -26,7 +26,9 @@ class AutomlSupport:
 
 
 def automl_support(bank: Bank, skill: Skill) -> AutomlSupport:
-    """A model that is made for AutoML needs the schema of its action train as well."""
+    """The state of AutoML for a model. A model made for AutoML also needs the schema of its action
+    train.
+    """
     problem = schema_problem(bank, skill)
     if not skill.automl_enabled:
         return AutomlSupport(OFF, has_schema=not problem)
@@ -36,7 +38,7 @@ def automl_support(bank: Bank, skill: Skill) -> AutomlSupport:
 
 
 def schema_problem(bank: Bank, skill: Skill) -> str:
-    """Why the schema of train cannot be used; "" where it can."""
+    """The reason why the schema of train cannot be used; "" if it can."""
     if "train" not in skill.actions:
         return "it has no action train"
     path = skill.folder / "schemas" / "train.schema.json"

@@ -28,19 +28,19 @@ GROUPS = {
     "core": "core",
 }
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-MOST_ENTRIES = 5000  # of one folder
+MOST_ENTRIES = 5000  # in one folder
 INFO = "skill_info.yaml"
 SIDE_INFO = f".{INFO}"  # the end of a file for a further skill of the same folder
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a skill of a bank is; nothing of it has been read."""
+    """The location of a skill in a bank. Nothing of the skill has been read."""
 
-    name: str  # of its folder, or of its side file
+    name: str  # the name of its folder, or of its side file
     kind: str  # by its group; model where there are no groups
     folder: Path
-    path: Path | None  # of its skill_info.yaml; None where it has none
+    path: Path | None  # its skill_info.yaml; None if it has none
 
     @property
     def is_side(self) -> bool:
@@ -50,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Bank:
-    """A skill bank, and what it was named by."""
+    """A skill bank, and the setting that named it."""
 
     root: Path
     named_by: str
@@ -61,18 +61,18 @@ class Bank:
 
     @property
     def versions_file(self) -> Path | None:
-        """The bank's own list of images; None where it has none."""
+        """The bank's own list of images; None if it has none."""
         path = self.root / "versions.yaml"
         return path if path.is_file() else None
 
     def entries(self) -> Iterator[Entry]:
-        """All skills, by name. Raises BankError where a folder cannot be listed."""
+        """All skills, by name. Raises BankError if a folder cannot be listed."""
         folders = [folder for group in self.groups() for folder in self.folders(group)]
         for folder in sorted(folders, key=lambda path: path.name):
             yield from self.entries_of(folder)
 
     def entries_of(self, folder: Path) -> Iterator[Entry]:
-        """The skills of one folder: its own, and those of its side files."""
+        """The skills of one folder: the folder's own skill, and those of its side files."""
         kind = self.kind_of(folder)
         if not NAME.fullmatch(folder.name):
             return
@@ -113,7 +113,7 @@ def is_group(folder: Path) -> bool:
 
 
 def info_file(folder: Path) -> Path | None:
-    """A link counts as a file here: where it leads is checked when it is read."""
+    """The skill's file. A link counts as a file here: its target is checked when it is read."""
     candidates = (folder / "references" / INFO, folder / INFO)
     return next((path for path in candidates if os.path.lexists(path)), None)
 
@@ -127,7 +127,7 @@ def side_files(folder: Path) -> list[Path]:
 
 
 def list_folder(folder: Path) -> list[Path]:
-    """What lies in a folder, by name. Raises BankError."""
+    """The entries of a folder, by name. Raises BankError."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in itertools.islice(entries, MOST_ENTRIES + 1)]
@@ -145,8 +145,8 @@ def list_folder(folder: Path) -> list[Path]:
 
 
 def choose_bank(named: str | Path | None = None, settings: Surroundings | None = None) -> Bank:
-    """The bank that is named, else that of $TAO_SKILL_BANK_PATH, else ~/tao-skills-external where
-    it is there, else the one in this package. Raises BankError, BankNotFound.
+    """The bank that is named, else that of $TAO_SKILL_BANK_PATH, else ~/tao-skills-external if it
+    is there, else the one in this package. Raises BankError, BankNotFound.
     """
     settings = settings or surroundings_here()
     if named:
@@ -160,7 +160,7 @@ def choose_bank(named: str | Path | None = None, settings: Surroundings | None =
 
 
 def open_bank(path: Path, named_by: str) -> Bank:
-    """Raises BankNotFound where nothing is there, BankError for what is no bank."""
+    """The bank at a path. Raises BankNotFound if nothing is there, BankError if it is no bank."""
     root = expanded(path, named_by).absolute()
     try:
         refuse_no_bank(root, named_by)
@@ -174,7 +174,7 @@ def open_bank(path: Path, named_by: str) -> Bank:
 
 
 def refuse_no_bank(root: Path, named_by: str) -> None:
-    """Raises BankNotFound, BankError."""
+    """Raise BankNotFound or BankError for a path that is no bank."""
     shown = printable(str(root))
     if not root.exists():
         raise BankNotFound(

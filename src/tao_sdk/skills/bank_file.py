@@ -1,5 +1,5 @@
-"""Reads one file of a bank. A bank is written by others: the size is bounded, a file that leads out
-of the bank is refused, and so is what is no plain file.
+"""Reads one file of a bank. Others write banks: the size is bounded, and a file that leads out of
+the bank is refused, and so is one that is no plain file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_bank_document(root: Path, path: Path, largest: int = LARGEST) -> Value:
 
 
 def require_mapping(document: Value, path: Path, noun: str) -> None:
-    """Raises SkillError for a file whose top is no mapping."""
+    """Raise SkillError for a file whose top is no mapping."""
     if not isinstance(document.data, dict):
         what = f"{noun} is a mapping; this is {document.shape}."
         raise SkillError(Place(str(path)), what, "", "Copy the bank again, whole.")
@@ -59,7 +59,7 @@ def read_bank_text(root: Path, path: Path, largest: int = LARGEST) -> str:
 
 
 def read_bank_bytes(root: Path, path: Path, largest: int = LARGEST) -> bytes:
-    """At most `largest` bytes; more are an error. Raises SkillError."""
+    """Read at most `largest` bytes of a file; a longer file is an error. Raises SkillError."""
     refuse_outside(root, path)
     whole = Place(str(path))
     try:
@@ -79,7 +79,7 @@ def read_bank_bytes(root: Path, path: Path, largest: int = LARGEST) -> bytes:
 
 
 def refuse_outside(root: Path, path: Path) -> None:
-    """Raises SkillError for a path that leads out of the bank, by `..` or by a link."""
+    """Raise SkillError for a path that leads out of the bank, by `..` or by a link."""
     if not is_inside(root, path):
         raise SkillError(
             Place(str(path)),
@@ -90,7 +90,7 @@ def refuse_outside(root: Path, path: Path) -> None:
 
 
 def is_inside(root: Path, path: Path) -> bool:
-    """False also for links in a circle."""
+    """True for a path inside the bank. False also for links in a circle."""
     try:
         target = path.resolve()
         return root.resolve() in (target, *target.parents)

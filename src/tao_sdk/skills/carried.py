@@ -10,8 +10,8 @@ LARGEST = 16_000_000  # bytes of one file
 
 
 def skill_files(bank: Bank, skill: Skill) -> dict[str, bytes]:
-    """Path in the job -> content. Raises SkillError for a file that is not there, is larger than
-    16 MB, or lies outside of the bank.
+    """Path in the job -> content. Raises SkillError for a file that is missing, larger than 16 MB,
+    or outside of the bank.
     """
     folder = skill.path.parent
     return {

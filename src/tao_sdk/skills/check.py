@@ -28,7 +28,7 @@ COPY_AGAIN = "Copy the bank again, whole."
 
 
 def check_bank(bank: Bank, settings: Settings | None = None) -> tuple[int, list[Finding]]:
-    """How many skills there are, and what is wrong with them or the bank."""
+    """Check the bank. Return the number of its skills, and findings about them and the bank."""
     entries = list(bank.entries())
     skills: list[Skill] = []
     findings = list(check_folders(bank))
@@ -43,7 +43,7 @@ def check_bank(bank: Bank, settings: Settings | None = None) -> tuple[int, list[
 
 
 def check_folders(bank: Bank) -> Iterator[Finding]:
-    """Folders that hold no skill, or could not be named on a command line."""
+    """Findings about folders that hold no skill, or cannot be named on a command line."""
     for group in bank.groups():
         for folder in bank.folders(group):
             shown = printable(str(folder))
@@ -64,7 +64,7 @@ def check_folders(bank: Bank) -> Iterator[Finding]:
 
 
 def check_entry(bank: Bank, entry: Entry, skills: list[Skill]) -> Iterator[Finding]:
-    """What is wrong with one skill. It is added to `skills` where it can be read."""
+    """Yield findings about one skill. It is added to `skills` if it can be read."""
     if entry.path is None:
         return
     try:
@@ -93,7 +93,7 @@ def check_templates(bank: Bank, skill: Skill) -> Iterator[Finding]:
 
 
 def check_schemas(bank: Bank, entry: Entry) -> Iterator[Finding]:
-    """The JSON schemas of a skill's folder are mappings that can be read."""
+    """Check that the JSON schemas in a skill's folder are mappings and can be read."""
     folder = entry.folder / "schemas"
     if entry.is_side or not folder.is_dir():
         return
@@ -108,7 +108,9 @@ def check_schemas(bank: Bank, entry: Entry) -> Iterator[Finding]:
 
 
 def check_manifest(bank: Bank, skills: Sequence[Skill]) -> Iterator[Finding]:
-    """Actions in the bank's list of models that the model's own file does not have."""
+    """Findings about actions in the bank's list of models that the model's own file does not
+    have.
+    """
     path = bank.skills / "models" / MANIFEST
     if not path.is_file():
         return
@@ -145,7 +147,7 @@ def is_side_file(skill: Skill) -> bool:
 
 
 def check_names(found: Sequence[Summary]) -> Iterator[Finding]:
-    """Words that mean two skills."""
+    """Findings about words that mean two skills."""
     by_name: dict[str, list[Summary]] = defaultdict(list)
     for each in found:
         for name in each.names | {each.entry.name.lower()}:
@@ -156,7 +158,9 @@ def check_names(found: Sequence[Summary]) -> Iterator[Finding]:
 
 
 def shared_name(name: str, several: Sequence[Summary]) -> Finding:
-    """An architecture may have several skills; a name or an alias means one."""
+    """The finding for a name of several skills. An architecture may have several skills; a name or
+    an alias means one.
+    """
     paths = ", ".join(printable(str(each.entry.path or each.entry.folder)) for each in several)
     what = f"{printable(name)!r} means {len(several)} skills."
     next = "Use the names of their folders."
@@ -172,7 +176,7 @@ def shared_name(name: str, several: Sequence[Summary]) -> Finding:
 def check_images(
     bank: Bank, skills: Sequence[Skill], settings: Settings | None
 ) -> Iterator[Finding]:
-    """Image keys that stand for nothing, each once."""
+    """Findings about image keys that stand for nothing, each once."""
     users = users_of_keys(skills)
     if not users:
         return

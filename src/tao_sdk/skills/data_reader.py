@@ -1,5 +1,5 @@
-"""Reads what a skill says of its data: which file of which dataset a key of the spec is, and which
-keys are filled from another job.
+"""Reads the data declarations of a skill: the file and the dataset for each key of the spec, and
+the keys that are filled from another job.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_data_source(reading: Reading, key: str, node: Node) -> DataSource:
 
 
 def read_dataset_path(reading: Reading, node: Node | None) -> str | None:
-    """A path below the dataset; None where none is given."""
+    """A path below the dataset; None if none is given."""
     if node is None or node.is_empty:
         return None
     path = reading.text(node)
@@ -61,7 +61,9 @@ def read_dataset_path(reading: Reading, node: Node | None) -> str | None:
 
 
 def read_paths_by_format(reading: Reading, node: Node | None) -> dict[str, tuple[str, ...]]:
-    """Format to the files that it may have, the first that is there counts; `*` is any other."""
+    """Format -> the files that it may have. The first file that is there counts; `*` is any other
+    format.
+    """
     return {
         format: read_candidates(reading, child) for format, child in reading.mapping(node).items()
     }
@@ -83,8 +85,8 @@ def read_mapped_files(reading: Reading, node: Node | None) -> dict[str, MappedFi
 
 
 def read_spec_params(reading: Reading, node: Node | None) -> dict[str, dict[str, str | Download]]:
-    """What fills a key of the spec, by action and key: a word such as parent_model, or a file of
-    the web.
+    """Read the values that fill keys of the spec, by action and key: a word such as parent_model,
+    or a file of the web.
     """
     return {
         action: {

@@ -1,4 +1,4 @@
-"""Datasets: from what a user gives (`train: s3://bucket/coco`) to values of a spec, as the skill's
+"""Datasets: from the user's data (`train: s3://bucket/coco`) to values of a spec, as the skill's
 data sources say.
 """
 
@@ -18,17 +18,17 @@ ANY_FORMAT = "*"
 SOURCE_ENDS = ("", "_dataset", "_datasets")
 ANNOTATION = re.compile(r"\{(\w+)_annotation\}")
 ANNOTATION_END = "_annotation"
-# how an address is written elsewhere -> how it is written here
+# other tools' form of an address -> the form here
 OTHER_SCHEMES = {"aws://": "s3://", "hf://": "hf_model://"}
 
 DataGiven = Mapping[str, "str | Sequence[str]"]
 
 
-IsThere = Callable[[str], "bool | None"]  # of an address; None where it cannot be looked at
+IsThere = Callable[[str], "bool | None"]  # takes an address; None if it cannot look
 
 
 def is_here(address: str) -> bool | None:
-    """True if the file is on this machine; None where not even its dataset is."""
+    """True if the file is on this machine; None if even its dataset is not."""
     path = Path(address)
     if "://" in address or not path.parent.is_dir():
         return None
@@ -37,8 +37,8 @@ def is_here(address: str) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class Datasets:
-    """What was given as `data`, and the format that it has. `notes` gets what was chosen without
-    looking.
+    """The `data` given by the user, and its format. Choices that were made without looking at the
+    files are added to `notes`.
     """
 
     given: DataGiven
@@ -54,14 +54,14 @@ class Datasets:
         return []
 
     def annotation(self, source: str) -> str:
-        """The annotation file of `train_dataset`; "" where none was given."""
+        """The annotation file of `train_dataset`; "" if none was given."""
         names = (source + ANNOTATION_END, source.removesuffix("_dataset") + ANNOTATION_END)
         given = (self.given[name] for name in names if name in self.given)
         return next((as_list(value)[0] for value in given if as_list(value)), "")
 
 
 def refuse_unknown_data(given: DataGiven, sources: Mapping[str, DataSource], title: str) -> None:
-    """Raises SpecError for a dataset that the action does not read: it would be left out."""
+    """Raise SpecError for a dataset that the action does not read: it would be left out."""
     read = {source.source for source in sources.values()}
     known = sorted({short_name(source) for source in read})
     for name in given:
@@ -81,7 +81,7 @@ def short_name(source: str) -> str:
 def data_values(
     datasets: Datasets, sources: Mapping[str, DataSource], title: str
 ) -> Iterator[tuple[str, Any]]:
-    """Keys of the spec and their values, of every source that has a dataset."""
+    """The keys of the spec and their values, for every source that has a dataset."""
     for key, source in sources.items():
         roots = datasets.roots(source.source)
         if len(roots) > 1 and not source.multiple_sources:
@@ -97,7 +97,7 @@ def data_values(
 
 
 def value_of_source(datasets: Datasets, source: DataSource, roots: Sequence[str]) -> Any:
-    """None where there is no dataset, or no file of it is known."""
+    """The value of a source. None if there is no dataset, or no file of it is known."""
     if not roots:
         return None
     if source.mapping:
@@ -114,7 +114,7 @@ def value_of_source(datasets: Datasets, source: DataSource, roots: Sequence[str]
 
 
 def mapped_files(source: DataSource, root: str) -> dict[str, str]:
-    """The files of one dataset by their keys; what is optional may not be there, so it is left to
+    """The files of one dataset by their keys. Optional files may not be there, so they are left to
     the user.
     """
     files = {name: file for name, file in source.mapping.items() if file.path and not file.optional}
@@ -135,7 +135,7 @@ def path_of_source(datasets: Datasets, source: DataSource, root: str) -> str | N
 
 
 def path_by_format(datasets: Datasets, source: DataSource, root: str) -> str | None:
-    """The file of the data's format; of several the first that is there."""
+    """The file for the data's format. If there are several, the first that is there."""
     paths = source.path_from_format
     candidates = paths.get(datasets.format) or paths.get(ANY_FORMAT) or ()
     if len(candidates) > 1:
@@ -146,7 +146,7 @@ def path_by_format(datasets: Datasets, source: DataSource, root: str) -> str | N
 def first_there(
     datasets: Datasets, source: DataSource, root: str, candidates: Sequence[str]
 ) -> str:
-    """The first where it is not seen which is there, which is noted."""
+    """The first file that is there. If that cannot be seen, the first one, with a note."""
     seen = "has none of"
     for name in candidates:
         there = datasets.is_there(joined(root, name))
@@ -163,7 +163,7 @@ def first_there(
 
 
 def joined(root: str, path: str) -> str:
-    """The address of a file of a dataset; one that is an address or absolute already is taken as it
+    """The address of a file of a dataset. A file that is an address or absolute already stays as it
     is.
     """
     if "://" in path or path.startswith("/"):
@@ -173,7 +173,7 @@ def joined(root: str, path: str) -> str:
 
 
 def checked_address(name: str, address: str) -> str:
-    """Raises SpecError for an address as other tools write it, or for none."""
+    """The address. Raises SpecError if it is empty, or written as other tools write it."""
     for other, ours in OTHER_SCHEMES.items():
         if address.startswith(other):
             meant = ours + address.removeprefix(other)

@@ -34,7 +34,7 @@ class ActionNotFound(TaoError, LookupError):
 class SkillError(DocumentError):
     """A file of a bank that cannot be used; `place` and `key` say where it is wrong.
 
-    The file is somebody else's: what is quoted of it is made printable.
+    The file is somebody else's: quotes from it are made printable.
     """
 
     code = "skill.invalid"
@@ -53,7 +53,7 @@ class SkillError(DocumentError):
 
     @classmethod
     def of_document(cls, error: DocumentError) -> SkillError:
-        """The error of a reader of documents, as one of a bank's file."""
+        """The document reader's error, as one of a bank's file."""
         own = cls(error.place, "", error.why, error.next, error.command, error.key)
         own.what = printable(error.what)
         return own

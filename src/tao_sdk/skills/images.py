@@ -1,4 +1,4 @@
-"""Images of a bank: what the image keys of its skills stand for, by its own versions.yaml."""
+"""Images of a bank: the images that its skills' image keys stand for, by its own versions.yaml."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def bank_versions(bank: Bank, settings: Surroundings | None = None) -> Path:
-    """The versions.yaml that holds for the bank: the one that TAO_VERSIONS_FILE names, else the
-    bank's own. Raises BankError where it has none: no other bank's is taken.
+    """The versions.yaml for the bank: the file that TAO_VERSIONS_FILE names, else the bank's own.
+    Raises BankError if it has none: no other bank's is taken.
     """
     settings = settings or surroundings_here()
     if settings.get("TAO_VERSIONS_FILE"):
@@ -46,7 +46,7 @@ def no_versions(bank: Bank) -> BankError:
 
 
 def bank_manifest(bank: Bank, settings: Surroundings | None = None) -> Manifest:
-    """What the keys of a bank stand for. Raises TaoError."""
+    """Read the manifest: what the keys of a bank stand for. Raises TaoError."""
     path = bank_versions(bank, settings)
     if path != bank.versions_file:
         return load_manifest(path)
@@ -62,7 +62,7 @@ def bank_manifest(bank: Bank, settings: Surroundings | None = None) -> Manifest:
 
 
 def resolve_bank_image(bank: Bank, image: str, settings: Surroundings | None = None) -> str:
-    """The image of a key; an image is returned as it is. Raises TaoError where the key stands for
+    """The image of a key; an image is returned as it is. Raises TaoError if the key stands for
     nothing.
     """
     if not looks_like_key(image):
@@ -71,8 +71,8 @@ def resolve_bank_image(bank: Bank, image: str, settings: Surroundings | None = N
 
 
 def resolve_bank_key(bank: Bank, key: str, settings: Surroundings | None = None) -> str:
-    """What a key of either tree stands for: `wheels.tao_sdk_docker`, `images.tao_toolkit.pyt`, or
-    these without the tree. Raises TaoError.
+    """The image or wheel for a key of either tree: `wheels.tao_sdk_docker`,
+    `images.tao_toolkit.pyt`, or these without the tree. Raises TaoError.
     """
     manifest = bank_manifest(bank, settings)
     is_wheel = key.startswith("wheels.") or "." not in key
@@ -81,7 +81,7 @@ def resolve_bank_key(bank: Bank, key: str, settings: Surroundings | None = None)
 
 
 def image_if_known(bank: Bank, image: str, settings: Surroundings | None = None) -> str:
-    """The image of a key; "" where it stands for nothing."""
+    """The image of a key; "" if it stands for nothing."""
     try:
         return resolve_bank_image(bank, image, settings) if image else ""
     except TaoError:

@@ -1,7 +1,7 @@
-"""Writes the packaged bank as a folder, and its skills for agents where an agent looks for them.
+"""Writes the packaged bank as a folder, and its skills for agents to the agent's own folder.
 
-A file that lists what was written lies beside them. What it does not list, or what was changed
-since, is never replaced or removed.
+A list of the written files lies beside them. A file that is not in it, or was changed since, is
+never replaced or removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tao_sdk.skills.errors import BankError, SkillError
 from tao_sdk.skills.script_modules import script_modules
 from tao_sdk.versions import USUAL_BANK
 
-LIST = ".tao-skill-bank.json"  # of what was written, with the SHA-256 of each file
+LIST = ".tao-skill-bank.json"  # the written files, with the SHA-256 of each
 LARGEST = 16_000_000  # bytes of a file of the bank
 FEW = 3  # files that are named in an error
 # agent -> the folder below the home where it looks for skills
@@ -51,7 +51,7 @@ def install_bank(target: Path | None, settings: Settings | None = None) -> Insta
 
 
 def install_for(agent: str, settings: Settings | None = None) -> Installed:
-    """Write the skills that have a SKILL.md where the agent looks. Raises BankError, UsageError."""
+    """Write the skills that have a SKILL.md to the agent's folder. Raises BankError, UsageError."""
     settings = settings or Settings.load()
     refuse_unknown_agent(agent)
     return write_tree(agent_files(), settings.home / AGENTS[agent], shared=True)
@@ -76,7 +76,9 @@ def refuse_unknown_agent(agent: str) -> None:
 
 
 def packaged_files() -> Iterator[tuple[str, bytes]]:
-    """The files of the packaged bank, and what its scripts need where nothing is installed."""
+    """The files of the packaged bank, and the modules that its scripts need if nothing is
+    installed.
+    """
     for path in sorted(PACKAGED.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path.relative_to(PACKAGED).as_posix(), path.read_bytes()
@@ -84,9 +86,9 @@ def packaged_files() -> Iterator[tuple[str, bytes]]:
 
 
 def write_tree(files: Files, folder: Path, shared: bool) -> Installed:
-    """Make the folder hold these files. One that is `shared` may hold others besides.
+    """Make the folder hold these files. A folder that is `shared` may hold others besides.
 
-    Raises BankError, before anything is written, where a file that is not ours is in the way.
+    Raises BankError, before anything is written, if a file that is not ours is in the way.
     """
     folder = folder.resolve()
     try:
@@ -102,7 +104,7 @@ def write_tree(files: Files, folder: Path, shared: bool) -> Installed:
 
 
 def refuse_foreign_folder(folder: Path, shared: bool) -> None:
-    """Raises BankError for a folder with files of others in it, and for this package's own."""
+    """Raise BankError for a folder with files of others in it, and for this package's own."""
     next, command = "Name another folder:", "tao skills install DIR"
     shown = printable(str(folder))
     if folder == PACKAGED or PACKAGED in folder.parents:
@@ -115,7 +117,7 @@ def refuse_foreign_folder(folder: Path, shared: bool) -> None:
 
 
 def refuse_foreign_files(folder: Path, files: Files, before: Mapping[str, str]) -> None:
-    """Raises BankError where a file is in the way that somebody else has written or changed."""
+    """Raise BankError if a file is in the way that somebody else has written or changed."""
     foreign = [path for path in files if is_foreign(folder, path, files[path], before)]
     if foreign:
         named = ", ".join(printable(str(folder / path)) for path in foreign[:FEW])
@@ -148,7 +150,9 @@ def has_link(folder: Path, target: Path) -> bool:
 
 
 def replace_files(files: Files, folder: Path, before: Mapping[str, str]) -> Installed:
-    """Write what is new or changed, remove what is no longer there, and list what was written."""
+    """Write new and changed files, remove files that are no longer part of it, and list the written
+    ones.
+    """
     hashes = {path: hash_of(data) for path, data in files.items()}
     folder.mkdir(parents=True, exist_ok=True)
     stale = [path for path in files if hash_of_file(folder / path) != hashes[path]]
@@ -163,12 +167,12 @@ def replace_files(files: Files, folder: Path, before: Mapping[str, str]) -> Inst
 
 
 def mode_of(data: bytes) -> int:
-    """A script can be run."""
+    """The mode of a file: a script is executable."""
     return 0o755 if data.startswith(b"#!") else 0o644
 
 
 def remove_ours(folder: Path, path: str, before: Mapping[str, str]) -> bool:
-    """Remove a file that is as we wrote it, and its folders where they are empty then."""
+    """Remove a file that is as we wrote it, and its folders if they are empty then."""
     target = folder / path
     if has_link(folder, target) or hash_of_file(target) != before[path]:
         return False
@@ -181,8 +185,8 @@ def remove_ours(folder: Path, path: str, before: Mapping[str, str]) -> bool:
 
 
 def read_list(folder: Path) -> dict[str, str]:
-    """What we have written there: the hash of each file. Raises BankError for a list that nobody
-    of us has written.
+    """The hashes of the files that this package has installed in the folder, by name. Raises
+    BankError for a list that is not in this package's format.
     """
     path = folder / LIST
     if not os.path.lexists(path):
@@ -211,7 +215,7 @@ def hash_of(data: bytes) -> str:
 
 
 def hash_of_file(path: Path) -> str:
-    """The hash of a plain file; "" of what is none, or is larger than any of ours."""
+    """The hash of a plain file; "" if it is no plain file, or larger than any of ours."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
         return ""
     return hash_of(path.read_bytes())

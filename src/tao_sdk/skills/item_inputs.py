@@ -1,5 +1,5 @@
-"""Inputs of list items: a skill declares those of the first item (`data.train[0].images`), and the
-spec may have several.
+"""Inputs of list items: a skill declares the inputs of the first item (`data.train[0].images`), and
+the spec may have several items.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def with_every_item(action: Action, tree: Tree) -> Action:
 
 
 def item_keys(tree: Tree, above: str, rest: str) -> Iterator[str]:
-    """The key of each item that the spec has; that of the first also where it has none."""
+    """The key of each item that the spec has; the key of the first also if there is none."""
     head, index, below = rest.partition(FIRST)
     if not index:
         yield above + rest
@@ -50,10 +50,10 @@ def of_item(declared: Input, key: str) -> Input:
 
 
 def item_of(key: str) -> str:
-    """`data.train[0]` of `data.train[0].images`; "" where the key is in no list."""
+    """`data.train[0]` for `data.train[0].images`; "" if the key is in no list."""
     return key[: key.rfind("]") + 1]
 
 
 def key_of_first(key: str) -> str:
-    """`data.train[0].images` of `data.train[1].images`."""
+    """`data.train[0].images` for `data.train[1].images`."""
     return INDEX.sub(FIRST, key)

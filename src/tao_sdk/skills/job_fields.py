@@ -16,7 +16,7 @@ CONFIG_PATH = "config_path"
 
 
 def spec_name(action: Action, key: str) -> str:
-    """The name of an input or output among the job's values: arguments have `_` for `-`."""
+    """The name of an input or output among the job's values: in arguments, `_` stands for `-`."""
     return key.replace("-", "_") if action.mode is Mode.ARGS else key
 
 
@@ -41,8 +41,9 @@ def config_fields(action: Action, tree: Tree) -> dict[str, Any]:
 
 
 def args_fields(action: Action, tree: Tree) -> dict[str, Any]:
-    """The arguments stand behind the command, as `name={placeholder}`; those without a value are
-    left out by the job. A config file is one more argument, which the user may give.
+    """The fields of an args action. Its arguments stand behind the command, as
+    `name={placeholder}`; the job leaves out those without a value. A config file is one more
+    argument, which the user may give.
     """
     names = [*map(argument_name, (*action.inputs, *action.outputs)), *action.defaults]
     inputs = declared_inputs(action)
@@ -83,7 +84,7 @@ FIELDS: Mapping[Mode, Callable[[Action, Tree], dict[str, Any]]] = {
 
 
 def declared_inputs(action: Action) -> dict[str, dict[str, Any]]:
-    """The inputs as a job file declares them; a key that is an output as well is the output."""
+    """The inputs as a job file declares them. A key that is an output as well is the output."""
     return {
         spec_name(action, key): declaration(declared)
         for key, declared in action.inputs.items()

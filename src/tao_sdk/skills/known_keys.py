@@ -1,5 +1,5 @@
-"""Known keys: what a bank names of an action's spec where it has no schema. The list is never
-whole, so a key that is not in it may be right; one that is nearly a known key is a mistake.
+"""Known keys: the keys that a bank names for an action's spec if it has no schema. The list is
+never whole, so a key that is not in it may be right. A key that is nearly a known one is a mistake.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tao_sdk.skills.item_inputs import INDEX
 from tao_sdk.skills.skill import Action, Skill
 from tao_sdk.skills.spec_tree import leaf_keys
 
-# How like a known name another has to be to be taken for it mistyped, and each of its words.
+# The similarity from which a name, and each of its words, counts as a mistyped known name.
 LIKE, LIKE_IN_WORDS, LIKE_WORD = 0.9, 0.8, 0.6
 WORD = re.compile(r"[^_-]+")
 Names = dict[str, Any]  # name -> the names below it
 
 
 def unknown_keys(skill: Skill, keys: Iterable[str], template: Mapping[str, Any]) -> list[str]:
-    """Those of the keys that the skill and the template do not name. Raises FieldError for one
-    that is nearly a known key.
+    """The keys that neither the skill nor the template names. Raises FieldError for one that is
+    nearly a known key.
     """
     known: Names = {}
     for key in (*named_keys(skill), *leaf_keys(template)):
@@ -32,7 +32,7 @@ def unknown_keys(skill: Skill, keys: Iterable[str], template: Mapping[str, Any])
 
 
 def named_keys(skill: Skill) -> Iterator[str]:
-    """Every key of a spec that the skill names, of all its actions."""
+    """Every key of a spec that the skill names, in all its actions."""
     yield from skill.spec_shorthand_keys.values()
     yield from skill.key_defaults
     yield from hardware_names(skill)
@@ -66,12 +66,12 @@ def add_key(known: Names, key: str) -> None:
 
 
 def names_of(key: str) -> list[str]:
-    """`data`, `train`, `images` of `data.train[0].images`."""
+    """`data`, `train`, `images` for `data.train[0].images`."""
     return INDEX.sub("", key).split(".")
 
 
 def is_known(known: Names, key: str) -> bool:
-    """Raises FieldError for what is nearly known."""
+    """True for a known key. Raises FieldError for a key that is nearly known."""
     names = names_of(key)
     for number, name in enumerate(names):
         if name in known:
@@ -85,7 +85,7 @@ def is_known(known: Names, key: str) -> bool:
 
 
 def near_name(name: str, known: Iterable[str]) -> str:
-    """The known name that was meant; "" where none is near."""
+    """The known name that was meant; "" if none is near."""
     return next((each for each in known if is_near(name, each)), "")
 
 

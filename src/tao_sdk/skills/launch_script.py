@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 def checked(read: Callable[[str], Any]) -> Callable[[str], str]:
-    """The text as it was typed, if it can be read."""
+    """Return an argparse type that leaves the text as typed. It raises ArgumentTypeError if `read`
+    cannot read the text.
+    """
 
     def check(text: str) -> str:
         try:
@@ -108,7 +110,9 @@ LAUNCH_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, str]) -> Launch:
-    """Raises UsageError for a label that no --path has, SkillNotFound, SkillError."""
+    """The launch in the arguments. Raises UsageError for a label that no --path has, SkillNotFound,
+    SkillError.
+    """
     datasets = [read_dataset(text) for text in arguments.path or ()]
     needs = read_needs(arguments.json_required_field or (), arguments.effective_batch_limit or ())
     try:
@@ -139,7 +143,7 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
 
 
 def named_platform(bank: Bank, name: str) -> tuple[str, Skill | None]:
-    """The platform's short name, and its skill. One on which no job runs yet may be without a
+    """The platform's short name, and its skill. A platform on which no job runs yet may have no
     skill. Raises SkillNotFound, SkillError.
     """
     untold = untold_platform(bank, name)

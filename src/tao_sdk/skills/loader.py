@@ -36,9 +36,9 @@ GROUP = {"name", "require_one_of", "preferred", "description"}
 
 
 def load_skill(root: Path, path: Path, name: str, kind: str = "model") -> Skill:
-    """The skill of a file of the bank at `root`; `name` and `kind` hold where the file says none.
+    """The skill in a file of the bank at `root`. `name` and `kind` hold if the file has none.
 
-    Raises SkillError for the first mistake, with how many more there are.
+    Raises SkillError for the first mistake, with the number of the others.
     """
     skill, reading = read_skill(root, path, name, kind)
     refuse_mistakes(reading)
@@ -46,8 +46,8 @@ def load_skill(root: Path, path: Path, name: str, kind: str = "model") -> Skill:
 
 
 def read_skill(root: Path, path: Path, name: str, kind: str) -> tuple[Skill, Reading]:
-    """The skill as far as it can be read, and what was wrong. Raises SkillError where the file is
-    no mapping at all.
+    """The skill as far as it can be read, and its mistakes. Raises SkillError if the file is no
+    mapping at all.
     """
     value = read_bank_document(root, path)
     reading = Reading()
@@ -55,7 +55,7 @@ def read_skill(root: Path, path: Path, name: str, kind: str) -> tuple[Skill, Rea
 
 
 def refuse_mistakes(reading: Reading) -> None:
-    """Raises the mistake that stands first in the file."""
+    """Raise the mistake that stands first in the file."""
     if not reading.errors:
         return
     ordered = sorted(reading.errors, key=lambda error: (error.place.line, error.place.column))
@@ -129,7 +129,7 @@ def read_plain(reading: Reading, node: Node | None) -> dict[str, Any]:
 
 
 def read_templates(reading: Reading, node: Node | None) -> dict[str, Template]:
-    """Templates by action; where a skill has tasks, by `task.action`."""
+    """Templates by action; if a skill has tasks, by `task.action`."""
     templates: dict[str, Template] = {}
     for name, child in reading.mapping(node).items():
         if isinstance(child.value.data, dict):

@@ -1,5 +1,5 @@
-"""Files that an action makes: their names, where a skill's spec_params say that a key of the spec
-takes one.
+"""Files that an action makes: their names, for keys of the spec that take one by the skill's
+spec_params.
 
 The job puts each into its results under that name, so a further job finds it by its ending.
 """
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tao_sdk.skills.skill import Action, Mode, Output, Skill
 
-# What spec_params say of a key -> the name of the file that the action writes there.
+# The word for a key in spec_params -> the name of the file that the action writes there.
 FILE_NAMES: Mapping[str, str] = {
     "create_onnx_file": "model.onnx",
     "create_onnx_file_2d": "model_2d.onnx",
@@ -27,7 +27,7 @@ FILE_NAMES: Mapping[str, str] = {
 
 
 def made_files(skill: Skill, action: Action) -> dict[str, str]:
-    """Keys of the action's spec, and the name of the file that it makes for each."""
+    """The keys of the action's spec, and the name of the file that it makes for each."""
     if action.mode is not Mode.CONFIG:
         return {}
     return {
@@ -38,7 +38,7 @@ def made_files(skill: Skill, action: Action) -> dict[str, str]:
 
 
 def with_made_files(skill: Skill, action: Action) -> Action:
-    """The action with these files among its outputs. One that it does not declare may stay away,
+    """The action with these files among its outputs. A file that it does not declare may stay away,
     such as the cache of a calibration that is not asked for.
     """
     undeclared = {

@@ -1,7 +1,7 @@
-"""Model jobs: a model and an action as the JobSpec that runs it, and where each value came from.
+"""Model jobs: a model and an action as the JobSpec that runs it, and the origin of each value.
 
 The spec begins with the bank's template, else empty; then come the skill's defaults, the data, and
-what the user sets. Not here: which values an earlier job has (parent.py), and what a schema allows
+the user's values. Not here: which values an earlier job has (parent.py), and what a schema allows
 (schema.py).
 """
 
@@ -48,14 +48,14 @@ from tao_sdk.versions import looks_like_key
 SET = "set"  # the origin of a value that the user has set
 GIVEN = "given"  # the origin of a field of the job that the user has given
 GPU_COUNT = "gpu_count"
-LIKE = 0.8  # how like a short name a word has to be to be taken for it mistyped
+LIKE = 0.8  # the similarity from which a word counts as a mistyped short name
 FILLED_BY_PARENT = ("parent_model", "parent_model_or_ptm", "parent_model_folder")
 GPUS, IDS, NODES = "num_gpus", "gpu_ids", "num_nodes"  # the last words of keys
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a user says of a job of a model."""
+    """The user's settings for a job of a model."""
 
     data: DataGiven = field(default_factory=dict[str, str])
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])  # by key or short name
@@ -63,16 +63,16 @@ class Wanted:
     image: str = ""
     gpu_count: int | None = None
     num_nodes: int | None = None
-    is_there: IsThere = is_here  # of the address of a dataset's file
+    is_there: IsThere = is_here  # takes the address of a dataset's file
 
 
 @dataclass(frozen=True, slots=True)
 class ModelJob:
-    """The job, and where each of its values came from: by field, or by `specs.KEY`."""
+    """The job, and the origin of each of its values: by field, or by `specs.KEY`."""
 
     spec: JobSpec
     origins: Mapping[str, str]
-    warnings: tuple[str, ...] = ()  # what the bank does not know, and what was chosen unseen
+    warnings: tuple[str, ...] = ()  # unknown keys, and choices made without a look
 
 
 @dataclass
@@ -99,7 +99,7 @@ def prepare_model_job(
 ) -> ModelJob:
     """The job of an action. Nothing is run or fetched.
 
-    Raises ActionNotFound, SpecError, and TaoError where the image's key stands for nothing.
+    Raises ActionNotFound, SpecError, and TaoError if the image's key stands for nothing.
     """
     chosen = with_made_files(skill, skill.action(action))
     draft = build_spec(bank, skill, chosen, wanted)
@@ -129,7 +129,7 @@ def prepare_model_job(
 def choose_image(
     bank: Bank, skill: Skill, action: Action, wanted: Wanted, settings: Settings | None
 ) -> tuple[str, str]:
-    """The image and where it came from: the user's, the action's, the skill's."""
+    """The image and its origin: the user's, the action's, the skill's."""
     named = wanted.image or skill.image_of(action.name)
     if not named:
         raise SpecError(f"{skill.name} names no image.", f"As {skill.path} says.", "Give an image.")
@@ -141,7 +141,7 @@ def choose_image(
 
 
 def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draft:
-    """The spec of an action, with everything but what comes from a parent."""
+    """The spec of an action, without the values that come from a parent."""
     draft = Draft(template_of(bank, skill, action.name))
     for key in leaf_keys(draft.tree):
         draft.origins[f"specs.{key}"] = f"template {skill.spec_templates[action.name].path}"
@@ -167,7 +167,7 @@ def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draf
 
 @contextmanager
 def of_value(name: str) -> Generator[None]:
-    """An error of a value that the user has set names it, so that a reader of files can add the
+    """Name the value that the user has set in its error, so that a reader of files can add the
     line.
     """
     try:
@@ -190,8 +190,8 @@ def template_of(bank: Bank, skill: Skill, action: str) -> Tree:
 def check_keys(
     bank: Bank, skill: Skill, action: Action, draft: Draft, wanted: Wanted
 ) -> tuple[str, ...]:
-    """What the bank does not know of the spec. Raises SpecError for what its schema does not allow,
-    and for what is nearly a key that it names.
+    """The parts of the spec that the bank does not know. Raises SpecError for what its schema does
+    not allow, and for a key that is nearly a known one.
     """
     if action.mode is Mode.CONFIG and (schema := read_schema(bank.root, skill, action.name)):
         return check_against_schema(schema, skill, action, draft, wanted)
@@ -201,7 +201,9 @@ def check_keys(
 def check_against_schema(
     schema: Json, skill: Skill, action: Action, draft: Draft, wanted: Wanted
 ) -> tuple[str, ...]:
-    """What the schema does not know. Raises SpecError with all that it does not allow."""
+    """The parts of the spec that the schema does not know. Raises SpecError with all that it does
+    not allow.
+    """
     checked = check_spec(schema, draft.tree)
     if not checked.errors:
         return tuple(checked.warnings)
@@ -215,7 +217,7 @@ def check_against_schema(
 def check_against_names(
     bank: Bank, skill: Skill, action: Action, wanted: Wanted
 ) -> tuple[str, ...]:
-    """What neither the skill nor the template names of what the user has set."""
+    """A warning with the keys, set by the user, that neither the skill nor the template names."""
     names = {key_of(skill, action, name): name for name in wanted.values}
     try:
         unknown = unknown_keys(skill, names, template_of(bank, skill, action.name))
@@ -239,8 +241,8 @@ def values_of_data(
 
 
 def values_of_params(skill: Skill, action: Action) -> Iterator[tuple[str, str]]:
-    """What spec_params say themselves: the name of a file that the action makes, that of a class,
-    and a file of the web where the job fetches that key.
+    """Yield the values that spec_params state themselves: the name of a file that the action makes,
+    the name of a class, and a file of the web if the job fetches that key.
     """
     yield from made_files(skill, action).items()
     for key, param in skill.spec_params.get(action.name, {}).items():
@@ -252,8 +254,8 @@ def values_of_params(skill: Skill, action: Action) -> Iterator[tuple[str, str]]:
 
 
 def key_of(skill: Skill, action: Action, name: str) -> str:
-    """The key that a short name stands for; a key is returned as it is. Raises SpecError for what
-    is nearly a short name.
+    """The key that a short name stands for; a key is returned as it is. Raises SpecError for a text
+    that is nearly a short name.
     """
     shorthands = skill.spec_shorthand_keys
     if name in shorthands:
@@ -272,7 +274,7 @@ def key_of(skill: Skill, action: Action, name: str) -> str:
 
 
 def gpus_of(skill: Skill, wanted: Wanted, draft: Draft) -> int:
-    """GPUs of a node: as given, else as the spec was set, else as the skill says, else 1."""
+    """The GPUs of a node: as given, else as the spec was set, else as the skill says, else 1."""
     if wanted.gpu_count is not None:
         return wanted.gpu_count
     count = gpus_set(skill, draft)
@@ -282,7 +284,7 @@ def gpus_of(skill: Skill, wanted: Wanted, draft: Draft) -> int:
 
 
 def gpus_set(skill: Skill, draft: Draft) -> int | None:
-    """GPUs of a node as the user has set them in the spec; None where he has not."""
+    """The GPUs of a node as the user has set them in the spec; None if not set."""
     key = skill.gpu_spec_key
     if not key or not draft.was_set(key):
         return None
@@ -319,14 +321,14 @@ def hardware_keys(
 
 
 def is_of_action(key: str, action: str) -> bool:
-    """True of training, and where the key is in the section of the action: train.num_gpus says
-    nothing of evaluate.
+    """True for training, and for a key in the section of the action: train.num_gpus says nothing
+    about evaluate.
     """
     return bool(key) and (action.endswith("train") or key.partition(".")[0] == action)
 
 
 def refuse_contradiction(draft: Draft, key: str, count: int | list[int]) -> None:
-    """Raises SpecError where the user has set another number; a template's gives way."""
+    """Raise SpecError if the user has set another number. A template's number gives way."""
     found = get_value(draft.tree, key)
     if not draft.was_set(key) or size_of(found) == size_of(count):
         return
@@ -343,7 +345,7 @@ def size_of(value: Any) -> Any:
 
 
 def refuse_missing_inputs(skill: Skill, action: Action, tree: Tree) -> None:
-    """Raises SpecError that names each required input without a value, and what it should be."""
+    """Raise SpecError that names each required input without a value, and what it should be."""
     missing = [key for key, each in action.inputs.items() if is_missing(each, action, tree)]
     if missing:
         title = f"{skill.name} {action.name}"
@@ -356,7 +358,7 @@ def refuse_missing_inputs(skill: Skill, action: Action, tree: Tree) -> None:
 
 
 def way_to_give(skill: Skill, action: Action, key: str) -> str:
-    """How the user gives an input, in words."""
+    """Tell the user how to give an input."""
     if skill.spec_params.get(action.name, {}).get(key) in FILLED_BY_PARENT:
         return (
             "Name the job that made it (--parent JOB), or the file (--checkpoint PATH), "
@@ -374,7 +376,7 @@ def is_missing(declared: Input, action: Action, tree: Tree) -> bool:
 
 
 def source_of(skill: Skill, action: Action, key: str) -> str:
-    """What should be the value of an input, in words."""
+    """Tell the user what the value of an input should be; "" if the skill does not say."""
     sources = skill.data_sources.get(action.name, {})
     source = sources.get(key) or sources.get(key_of_first(key))
     if source is not None:

@@ -1,4 +1,4 @@
-"""Models of a bank: their actions, and whether AutoML can be used with them."""
+"""Models of a bank: their actions, and the state of AutoML for them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """A model, and whether AutoML can be used with it."""
+    """A model, and the state of AutoML for it."""
 
     skill: Skill
     automl: AutomlSupport
 
 
 def models_of(bank: Bank) -> tuple[list[Model], list[SkillError]]:
-    """The models of a bank, and why others cannot be read."""
+    """The models of a bank, and the errors of models that cannot be read."""
     skills, mistakes = skills_of_kind(bank, "model")
     return [Model(skill, automl_support(bank, skill)) for skill in skills], mistakes
 
@@ -45,7 +45,7 @@ def model_lines(models: Sequence[Model]) -> list[str]:
 
 
 def automl_lines(models: Sequence[Model]) -> Iterator[str]:
-    """The models that AutoML can be used with, then those where something is missing."""
+    """The models that AutoML can be used with, then the models that lack something for it."""
     ready = [model for model in models if model.automl.state == READY]
     blocked = [model for model in models if model.automl.state == BLOCKED]
     yield f"AutoML can be used: {len(ready) or 'none'}"

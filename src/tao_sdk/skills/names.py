@@ -1,7 +1,7 @@
-"""Names: which skill of a bank is meant by a word, and the list of all.
+"""Names: the skill of a bank that a word means, and the list of all skills.
 
-A folder's own name is looked for first, then the short form of it (`dino` for tao-train-dino); only
-then are all files read, for the name, network_arch and aliases that they give.
+A folder's own name is looked for first, then the short form of it (`dino` for tao-train-dino). Only
+then are all files read, for their name, network_arch and aliases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIDE_WORDS = re.compile(rf"^{SIDE_PREFIX}|-deploy$")
 
 @dataclass(frozen=True)
 class Summary:
-    """What a list shows of a skill. `problem` says why it cannot be read, where it cannot."""
+    """A skill as a list shows it. `problem` says why it cannot be read, if so."""
 
     entry: Entry
     kind: str
@@ -62,7 +62,7 @@ def load_named(bank: Bank, name: str) -> Skill:
 
 
 def find_entry(bank: Bank, name: str) -> Entry:
-    """Where the skill is. Raises SkillNotFound where none or several are meant."""
+    """The entry of the skill with this name. Raises SkillNotFound if none or several have it."""
     entries = entries_by_folder(bank, name)
     if not entries:
         entries = [each.entry for each in summaries(bank) if name.lower() in each.names]
@@ -80,7 +80,7 @@ def find_entry(bank: Bank, name: str) -> Entry:
 
 
 def entries_by_folder(bank: Bank, name: str) -> list[Entry]:
-    """The skills whose folder or side file is called so; no file is read for that."""
+    """The skills whose folder or side file has this name. No file is read for that."""
     for candidate in folder_names(name):
         if folders := bank.folders_named(candidate):
             return [next(bank.entries_of(folder)) for folder in folders]

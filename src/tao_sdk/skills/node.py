@@ -1,7 +1,7 @@
-"""Nodes: values of a bank's file with their key path, and the mistakes that are met while they are
-read.
+"""Nodes: values of a bank's file with their key path, and the mistakes noted while they are read.
 
-A reader takes what it can use and notes what it cannot, so that one reading finds all mistakes.
+A reader takes the values that it can use and notes the others, so that one reading finds all
+mistakes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u206
 # list of skills has to be quick.
 STEP = r"[^.\[\]*\s]+(?:\[\d+\])*"
 SPEC_KEY = re.compile(rf"{STEP}(?:\.{STEP})*")
-MOST_MISTAKES = 50  # that are told of one file
+MOST_MISTAKES = 50  # reported for one file
 LONGEST_KEY = 500
 
 
@@ -45,7 +45,7 @@ class Node:
         return f"{self.key}.{name}" if self.key else name
 
     def children(self) -> dict[str, Node]:
-        """Of a mapping; of anything else none."""
+        """The children of a mapping; empty for anything else."""
         if not isinstance(self.value.data, dict):
             return {}
         keys = self.value.keys
@@ -55,7 +55,7 @@ class Node:
         }
 
     def items(self) -> list[Node]:
-        """Of a list; of anything else none."""
+        """The items of a list; empty for anything else."""
         if not isinstance(self.value.data, list):
             return []
         return [
@@ -66,19 +66,19 @@ class Node:
 
 @dataclass
 class Reading:
-    """One reading of one file: what was wrong, and what was odd."""
+    """One reading of one file: its errors and its warnings."""
 
     errors: list[SkillError] = field(default_factory=lambda: [])
     warnings: list[SkillError] = field(default_factory=lambda: [])
 
     def refuse(self, node: Node, clause: str, next: str, why: str = "") -> None:
-        """Note a mistake: `clause` is what is wrong with the value, without its key."""
+        """Note a mistake. `clause` says what is wrong with the value, without its key."""
         self.note(
             self.errors, node.place, node.key, f"{node.key or 'the file'} {clause}", why, next
         )
 
     def warn(self, node: Node, clause: str, next: str) -> None:
-        """Note what is odd and can be used."""
+        """Note an odd value that can be used."""
         self.note(self.warnings, node.place, node.key, f"{node.key} {clause}", "", next)
 
     def note(
@@ -92,7 +92,7 @@ class Reading:
         return any(error.key == key for error in self.errors)
 
     def warn_of_unknown(self, node: Node, known: Collection[str]) -> None:
-        """A key that nobody here reads may be of a newer bank, or misspelt."""
+        """Warn of a key that is not read here. It may be of a newer bank, or misspelt."""
         for name, child in node.children().items():
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
@@ -106,7 +106,7 @@ class Reading:
                 )
 
     def mapping(self, node: Node | None) -> dict[str, Node]:
-        """The children of a mapping; none of what is absent or empty."""
+        """The children of a mapping; none if it is absent or empty."""
         if node is None or node.is_empty:
             return {}
         if not isinstance(node.value.data, dict):
@@ -123,7 +123,7 @@ class Reading:
         return False
 
     def list_of(self, node: Node | None) -> list[Node]:
-        """The items of a list; none of what is absent or empty."""
+        """The items of a list; none if it is absent or empty."""
         if node is None or node.is_empty:
             return []
         if not isinstance(node.value.data, list):
@@ -133,7 +133,7 @@ class Reading:
         return node.items()
 
     def text(self, node: Node | None) -> str:
-        """A text; "" of what is absent or empty."""
+        """A text; "" if it is absent or empty."""
         if node is None or node.is_empty:
             return ""
         if isinstance(node.value.data, (dict, list, bool)):
@@ -149,7 +149,7 @@ class Reading:
         return tuple(self.text(item) for item in self.list_of(node))
 
     def flag(self, node: Node | None) -> bool | None:
-        """True or false; None of what is absent or empty."""
+        """True or false; None if it is absent or empty."""
         if node is None or node.is_empty:
             return None
         if not isinstance(node.value.data, bool):
@@ -160,7 +160,7 @@ class Reading:
         return node.value.data
 
     def choice(self, node: Node | None, allowed: Collection[str]) -> str:
-        """One of the words; "" where it is absent, empty or another."""
+        """One of the words; "" if it is absent, empty or another."""
         word = self.text(node)
         if node is None or not word or word in allowed:
             return word
@@ -185,7 +185,7 @@ class Reading:
     def checked_keys(
         self, node: Node | None, is_right: Callable[[str], bool], example: str
     ) -> dict[str, Node]:
-        """The children whose names are keys of the kind that is wanted."""
+        """The children whose names are keys of the right kind."""
         children = self.mapping(node)
         for name, child in children.items():
             if not is_right(name):

@@ -1,6 +1,6 @@
-"""Outlines: what a list of skills needs of a file, without reading the rest into memory.
+"""Outlines: the parts of a file that a list of skills needs, without reading the rest into memory.
 
-Not here: what the values mean, and whether they are right (loader.py).
+Not here: what the values mean, and if they are right (loader.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Level:
     """A mapping or a list that is open."""
 
     is_mapping: bool
-    count: int = 0  # of the keys and values so far
+    count: int = 0  # keys and values so far
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Outline:
             self.add(None)
 
     def add(self, text: str | None) -> None:
-        """Take a value of the top level, or of a list or mapping in it; None is one that has no
+        """Add a value of the top level, or of a list or mapping in it. None is a value without a
         text.
         """
         if len(self.levels) not in (1, 2):
@@ -70,7 +70,9 @@ class Outline:
 
 
 def read_outline(root: Path, path: Path) -> Outline | None:
-    """None where the file is not YAML. Raises SkillError where it cannot be read at all."""
+    """Read the outline. None if the file is not YAML. Raises SkillError if it cannot be read at
+    all.
+    """
     text = read_bank_text(root, path)
     shown = shown_part(text)
     outline = parsed_outline(shown) if shown else None
@@ -92,8 +94,8 @@ def parsed_outline(text: str) -> Outline | None:
 
 
 def shown_part(text: str) -> str:
-    """The lines of the SHOWN keys, without what lies deeper than the keys below them; "" where the
-    file is not written in plain blocks.
+    """The lines of the SHOWN keys, without lines deeper than the keys below them; "" if the file is
+    not written in plain blocks.
     """
     lines: list[str] = []
     deepest: int | None = None  # spaces before the keys of this block; None where it is not shown

@@ -1,6 +1,6 @@
 """Values of a spec that come from an earlier job: its checkpoint, its exported model.
 
-Nothing is guessed: where a job left several that fit, the user says which.
+Nothing is guessed: if a job left several that fit, the user says which.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class NothingLeft(SpecError):
 def values_from_parent(
     client: Client, skill: Skill, action: Action, parent: str, checkpoint: str = ""
 ) -> dict[str, str]:
-    """Keys of the action's spec and what the parent job has for them.
+    """The keys of the action's spec that the parent job fills, and their values.
 
-    `checkpoint` is best, latest, epoch:N, step:N or a path; without it the best is taken, and to
+    `checkpoint` is best, latest, epoch:N, step:N or a path. Without it the best is taken, and to
     resume a training the newest. Raises SpecError, JobNotFound, PathNotFound.
     """
     return values_from_results(complete_results(client, parent), skill, action, parent, checkpoint)
@@ -45,7 +45,7 @@ def values_from_parent(
 def values_from_results(
     results: Results, skill: Skill, action: Action, parent: str, checkpoint: str = ""
 ) -> dict[str, str]:
-    """The same of the results of a parent. Raises SpecError, PathNotFound."""
+    """The same, from the results of a parent. Raises SpecError, PathNotFound."""
     keys = parent_keys(skill, action)
     if checkpoint and is_path(checkpoint):
         keys = keys_of_file(keys, checkpoint, f"{skill.name} {action.name}")
@@ -58,8 +58,8 @@ def values_from_results(
 
 
 def filled(results: Results, keys: Mapping[str, str], checkpoint: str) -> dict[str, str]:
-    """What the parent has for each key; a key that it has nothing for is left out, unless that is
-    all of them. Raises SpecError, PathNotFound.
+    """The parent's value for each key. A key without one is left out; raises the first error if
+    that is all of them. Raises SpecError, PathNotFound.
     """
     found: dict[str, str] = {}
     nothing: list[NothingLeft] = []
@@ -74,8 +74,8 @@ def filled(results: Results, keys: Mapping[str, str], checkpoint: str) -> dict[s
 
 
 def values_of_checkpoint(skill: Skill, action: Action, path: str) -> dict[str, str]:
-    """Keys of the action's spec that take a checkpoint, and the one at this address or absolute
-    path. Raises SpecError.
+    """The keys of the action's spec that take a checkpoint, with the one at this address or
+    absolute path. Raises SpecError.
     """
     if "://" not in path and not path.startswith("/"):
         what = f"checkpoint {path!r} is one of a parent, and none is named."
@@ -101,7 +101,7 @@ def parent_keys(skill: Skill, action: Action) -> dict[str, str]:
 
 
 def keys_of_file(keys: Mapping[str, str], path: str, title: str) -> dict[str, str]:
-    """Those of the keys that take a file of this name. Raises SpecError if none does."""
+    """The keys that take a file of this name. Raises SpecError if none does."""
     found = {key: param for key, param in keys.items() if fits(key, path, keys)}
     if keys and not found:
         takes = "; ".join(f"{key} takes {' or '.join(endings(key))}" for key in keys)
@@ -111,7 +111,7 @@ def keys_of_file(keys: Mapping[str, str], path: str, title: str) -> dict[str, st
 
 
 def fits(key: str, path: str, keys: Iterable[str]) -> bool:
-    """True if the file's ending is one that the key takes. A key for a trained checkpoint takes any
+    """True if the key takes files with this ending. A key for a trained checkpoint takes any ending
     that no other of the `keys` is made for.
     """
     if own := endings(key):
@@ -120,7 +120,9 @@ def fits(key: str, path: str, keys: Iterable[str]) -> bool:
 
 
 def endings(key: str) -> tuple[str, ...]:
-    """How the exported files end that a key takes; empty for a key of a trained checkpoint."""
+    """The name endings of the exported files that a key takes; empty for a key of a trained
+    checkpoint.
+    """
     return next((ends for last, ends in EXPORTED.items() if key.endswith(last)), ())
 
 
@@ -145,7 +147,7 @@ def parent_model(results: Results, key: str, checkpoint: str) -> str:
 
 
 def parent_folder(results: Results, key: str, checkpoint: str) -> str:
-    """The checkpoint where it is a folder, else the folder that it lies in."""
+    """The checkpoint if it is a folder, else the folder that it lies in."""
     path = parent_model(results, key, checkpoint)
     is_folder = any(each.is_dir and each.path == path for each in results.checkpoints)
     return path if is_folder else posixpath.dirname(path)
@@ -164,7 +166,7 @@ FILLERS: Mapping[str, Callable[[Results, str, str], str]] = {
 
 
 def exported_file(results: Results, suffixes: Sequence[str], choice: str) -> str:
-    """The one file of the kind that the job left, or the path that was chosen."""
+    """The one exported file of this kind that the job left, or the path that was chosen."""
     if choice and is_path(choice):
         return below_results(results, choice)
     found = [file.path for file in results.files if file.path.endswith(tuple(suffixes))]
@@ -183,7 +185,7 @@ def exported_file(results: Results, suffixes: Sequence[str], choice: str) -> str
 
 
 def chosen_checkpoint(results: Results, choice: str) -> str:
-    """The path of the checkpoint that is meant by best, latest, epoch:N, step:N or a path."""
+    """The path of the checkpoint for best, latest, epoch:N, step:N or a path."""
     if choice in (BEST, LATEST):
         return known_checkpoint(results, choice)
     word, colon, number = choice.partition(":")
@@ -235,7 +237,7 @@ def numbered_checkpoint(results: Results, word: str, number: str) -> str:
 
 
 def whole(checkpoint: Checkpoint) -> str:
-    """Its path. Raises SpecError for one that may be half written."""
+    """The path of a checkpoint. Raises SpecError for one that may be half written."""
     if checkpoint.complete:
         return checkpoint.path
     what = f"{checkpoint.path} may not be written to its end."

@@ -1,4 +1,4 @@
-"""Platforms of a bank: which there are, and what to ask the user for before a job runs on one."""
+"""Platforms of a bank: the list, and the settings to ask the user for before a job runs on one."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ FOLDER_START = "tao-run-on-"
 
 
 def platforms_of(bank: Bank) -> tuple[list[Skill], list[SkillError]]:
-    """The platforms that jobs can run on, and why others cannot be read. A skill with actions of
-    its own, such as the set-up of a host, is none.
+    """The platforms that jobs can run on, and the errors of platforms that cannot be read. A skill
+    with actions of its own, such as the set-up of a host, is no platform.
     """
     skills, mistakes = skills_of_kind(bank, KIND)
     return [skill for skill in skills if not skill.actions], mistakes
 
 
 def platform_named(bank: Bank, name: str) -> Skill:
-    """Raises SkillNotFound, SkillError."""
+    """The platform of this name. Raises SkillNotFound, SkillError."""
     skill = load_named(bank, name)
     if skill.kind != KIND:
         raise SkillNotFound(
@@ -50,8 +50,8 @@ def without_start(name: str) -> str:
 
 
 def untold_platform(bank: Bank, name: str) -> str:
-    """The short name of a platform of which the bank has no skill_info.yaml; "" for any other.
-    Raises SkillNotFound.
+    """The short name of a platform whose skill_info.yaml the bank lacks; "" for any other. Raises
+    SkillNotFound.
     """
     entry = find_entry(bank, name)
     if entry.path is None and entry.name.startswith(FOLDER_START):
@@ -72,7 +72,7 @@ def platform_lines(skills: Sequence[Skill]) -> list[str]:
 
 
 def question_lines(skill: Skill) -> Iterator[str]:
-    """What to ask the user for, and nothing else."""
+    """The settings to ask the user for, and nothing else."""
     yield "Required credentials:"
     yield from indented(skill.required_credentials)
     if skill.credential_groups:
@@ -124,7 +124,7 @@ def platform_view(skill: Skill) -> dict[str, Any]:
 
 
 def questions_view(skill: Skill) -> dict[str, Any]:
-    """All that question_lines says, for programs."""
+    """The same as question_lines, for programs."""
     return {
         **platform_view(skill),
         "required_credentials": [asdict(each) for each in skill.required_credentials],

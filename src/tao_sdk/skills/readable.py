@@ -1,4 +1,4 @@
-"""The skills of a bank that can be read, and why others cannot."""
+"""The skills of a bank that can be read, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def skills_of_kind(bank: Bank, kind: str) -> tuple[list[Skill], list[SkillError]
 
 
 def copied_without_files(bank: Bank, entry: Entry) -> Iterator[SkillError]:
-    """A skill may have no skill_info.yaml; then it has a SKILL.md."""
+    """The error of a skill's folder that was copied without its files. A skill may have no
+    skill_info.yaml; then it has a SKILL.md.
+    """
     if bank.holds_nothing(entry.folder):
         yield SkillError(
             Place(str(entry.folder)),
@@ -49,7 +51,7 @@ def copied_without_files(bank: Bank, entry: Entry) -> Iterator[SkillError]:
 
 
 def may_be(bank: Bank, entry: Entry, kind: str) -> bool:
-    """True unless the skill lies in the group of another kind. Where there are no groups, only its
-    file says what it is.
+    """True unless the skill lies in the group of another kind. Without groups, only its file states
+    its kind.
     """
     return entry.kind == kind or entry.folder.parent == bank.skills

@@ -18,7 +18,7 @@ from tao_sdk.skills.skill import Skill
 from tao_sdk.skills.spec_tree import UNSET
 
 LARGEST = 16_000_000  # bytes of a schema
-LIKE = 0.8  # how like a key another has to be to be taken for it mistyped
+LIKE = 0.8  # the similarity from which a key counts as a mistyped one
 # A pattern is a stranger's: what could search for hours is not searched.
 LONGEST_PATTERN, LONGEST_TEXT, MOST_REPEATS = 200, 200, 4
 REPEATS = re.compile(r"[*+?{]")
@@ -58,7 +58,7 @@ TYPES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 
 @dataclass
 class Checked:
-    """What is wrong with a spec, and what is odd."""
+    """The errors and the warnings of a spec."""
 
     errors: list[FieldError] = field(default_factory=list[FieldError])
     warnings: list[str] = field(default_factory=list[str])
@@ -68,7 +68,7 @@ class Checked:
 
 
 def read_schema(root: Path, skill: Skill, action: str) -> Json | None:
-    """The schema of an action; None where the bank has none. Raises SkillError."""
+    """The schema of an action; None if the bank has none. Raises SkillError."""
     path = skill.folder / "schemas" / f"{action}.schema.json"
     if not path.is_file():
         return None
@@ -98,7 +98,9 @@ def check_mapping(schema: Json, tree: Mapping[str, Any], above: str, checked: Ch
 
 
 def tell_unknown(name: str, key: str, known: Mapping[str, Any], checked: Checked) -> None:
-    """A key that is nearly another is an error; a new one may be of a newer program."""
+    """Report an unknown key. A key that is nearly another is an error; a new one may be of a newer
+    program.
+    """
     near = difflib.get_close_matches(name, known, n=1, cutoff=LIKE)
     if near:
         meant = key.removesuffix(name) + near[0]
@@ -108,7 +110,7 @@ def tell_unknown(name: str, key: str, known: Mapping[str, Any], checked: Checked
 
 
 def check_value(schema: Json, value: Any, key: str, checked: Checked) -> None:
-    """One value. What is empty is filled in later, or left to the program."""
+    """Check one value. An empty value is filled in later, or left to the program."""
     if value in (None, "", UNSET):
         return
     for clause, next in mistakes_of(schema, value):
@@ -119,7 +121,7 @@ def check_value(schema: Json, value: Any, key: str, checked: Checked) -> None:
 
 
 def mistakes_of(schema: Json, value: Any) -> Iterator[tuple[str, str]]:
-    """What is wrong, and what to write."""
+    """Yield the mistakes in a value, each with advice on what to write."""
     shown = repr(value)[:80]
     words, allows = TYPES.get(str(schema.get("type")), ("", always))
     if not allows(value):
@@ -153,7 +155,7 @@ def limit_mistakes(schema: Json, value: float) -> Iterator[tuple[str, str]]:
 
 
 def limit(value: Any) -> float | None:
-    """A number, also as the text "inf"; None where it is none."""
+    """A number, also as the text "inf"; None if it is none."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -162,7 +164,9 @@ def limit(value: Any) -> float | None:
 
 
 def fits_pattern(pattern: Any, text: str) -> bool:
-    """True also where the pattern is none, or could search for too long."""
+    """True if the text fits. True also without a valid pattern, or if the search could take too
+    long.
+    """
     if not isinstance(pattern, str) or is_slow(pattern) or len(text) > LONGEST_TEXT:
         return True
     try:

@@ -1,5 +1,5 @@
-"""The modules that the scripts of a bank need where nothing is installed: a part of this package,
-and PyYAML without its compiled half.
+"""The modules that the scripts of a bank need if nothing is installed: a part of this package, and
+PyYAML without its compiled half.
 """
 
 from __future__ import annotations

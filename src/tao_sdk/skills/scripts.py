@@ -1,4 +1,4 @@
-"""The scripts of a bank: what each answers, on a bare python3 as in the `tao` command.
+"""The scripts of a bank: their answers, on a bare python3 as in the `tao` command.
 
 Here: arguments, text or JSON, exit codes. Not here: the files in `scripts/` of a bank, which start
 this; what a bank says (platforms.py, models.py, images.py).
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tao_sdk.skills.names import Summary
 
 DONE, FAILED, BROKEN_PIPE = 0, 1, 141
-# what a machine without the package does not have
+# a machine without the package lacks these
 LIST_ALL = re.compile(r"tao skills ls( --kind \w+)?")
 COPY_AGAIN = "Copy the bank again, whole."
 NO_YAML = (
@@ -59,7 +59,7 @@ NO_YAML = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What a script prints: lines or JSON, and on stderr what could not be read."""
+    """The output of a script: lines or JSON, and on stderr what could not be read."""
 
     lines: Iterable[str]
     view: Mapping[str, Any]
@@ -69,7 +69,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A bank, what is asked about it, and the surroundings that count."""
+    """A bank, the arguments of a question about it, and the surroundings that count."""
 
     bank: Bank
     arguments: argparse.Namespace
@@ -78,8 +78,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Script:
-    """One script: its help, its own arguments, and what it answers. `names` is the script that
-    lists the names that it takes.
+    """One script: its help, its own arguments, and its answer. `names` is the script that lists the
+    names that it takes.
     """
 
     description: str
@@ -89,7 +89,7 @@ class Script:
 
 
 def main(path: str, words: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run the script at `path`. Its exit code is 0, or 1 where something is wrong with the bank or
+    """Run the script at `path`. Its exit code is 0, or 1 if something is wrong with the bank or
     with a name. Wrong arguments end the process with 2.
     """
     script = SCRIPTS[Path(path).stem]
@@ -140,8 +140,8 @@ def run(script: Script, path: Path, arguments: argparse.Namespace, environment: 
 
 
 def bank_of_script(path: Path, named: str | None, environment: Environment) -> Bank:
-    """The bank that is named, else that of $TAO_SKILL_BANK_PATH, else the one that the script lies
-    in. Raises BankError.
+    """The bank that is named, else that of $TAO_SKILL_BANK_PATH, else the bank around the script.
+    Raises BankError.
     """
     if named or environment.get(BANK_VARIABLE):
         return choose_bank(named, environment)
@@ -222,20 +222,20 @@ def other_skills(bank: Bank) -> list[Summary]:
 
 
 def refuse_none(bank: Bank, found: Sequence[object], noun: str) -> None:
-    """Raises BankError where a bank has nothing of what it is asked for."""
+    """Raise BankError if a bank has nothing of the kind that is asked for."""
     if not found:
         raise BankError(f"{bank.skills} holds no {noun}.", "", COPY_AGAIN)
 
 
 def section(title: str, skills: Sequence[Summary]) -> list[str]:
-    """The skills below a title; nothing where there are none."""
+    """The skills below a title; no lines if there are no skills."""
     if not skills:
         return []
     return [f"{title}:", *(f"  {each.name}  {', '.join(each.actions)}".rstrip() for each in skills)]
 
 
 def resolve_image(question: Question) -> Answer:
-    """The image of an action. Raises TaoError where it has none."""
+    """The image of an action. Raises TaoError if it has none."""
     skill = load_named(question.bank, question.arguments.model)
     action = question.arguments.action
     key = skill.image_of(action)
@@ -264,7 +264,7 @@ def resolve_key(question: Question) -> Answer:
 
 
 def check_launch(question: Question) -> Answer:
-    """What a launch lacks. What is not installed stays so, whatever flags are given."""
+    """Check a launch and report what it lacks. Nothing is installed, whatever flags are given."""
     launch = launch_of(question.bank, question.arguments, question.environment.variables)
     findings = list(launch_findings(launch))
     view = {"platform": launch.platform, **findings_view(findings)}

@@ -1,4 +1,4 @@
-"""Skills: what a bank says about one model, platform or tool. Frozen records, no I/O.
+"""Skills: a bank's description of one model, platform or tool. Frozen records, no I/O.
 
 Paths such as `dataset.train_data_sources[0].image_dir` are keys of the spec that an action takes.
 """
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class Mode(str, Enum):
-    """How an action is given its values: a spec file, arguments, or its command as it stands."""
+    """The way an action is given its values: a spec file, arguments, or its command as it
+    stands.
+    """
 
     CONFIG = "config"
     ARGS = "args"
@@ -30,11 +32,11 @@ class Mode(str, Enum):
 
 @dataclass(frozen=True)
 class Selective:
-    """Fetch only those files of a folder that an annotation file names."""
+    """Fetch only the files of a folder that an annotation file names."""
 
     annotation: str  # the key of the input that is the annotation file
     format: str
-    keys: tuple[str, ...]  # of its records
+    keys: tuple[str, ...]  # the keys of its records
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Action:
     name: str
     mode: Mode
     command: str
-    config_format: str = ""  # of mode config: yaml, toml or json
+    config_format: str = ""  # for mode config: yaml, toml or json
     container_image: str = ""  # "": the skill's
     inputs: Mapping[str, Input] = field(default_factory=lambda: {})
     outputs: Mapping[str, Output] = field(default_factory=lambda: {})
@@ -85,7 +87,7 @@ class MappedFile:
 
 @dataclass(frozen=True)
 class DataSource:
-    """Which file of which dataset a value of the spec is."""
+    """The file of a dataset that fills a value of the spec."""
 
     key: str
     source: str  # train_datasets, eval_dataset, ...
@@ -100,7 +102,7 @@ class DataSource:
 
 @dataclass(frozen=True)
 class Download:
-    """A value of the spec that is a file from the web, and where it is put."""
+    """A value of the spec that is a file from the web, and its place in the job."""
 
     link: str
     destination_path: str
@@ -116,7 +118,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Credential:
-    """A variable of the environment that a skill needs. Never its value."""
+    """A variable of the environment that a skill needs. The value is never here."""
 
     name: str
     description: str = ""
@@ -127,7 +129,7 @@ class Credential:
 
 @dataclass(frozen=True)
 class CredentialGroup:
-    """Variables of which one is enough."""
+    """A group of variables; one of them is enough."""
 
     name: str
     require_one_of: tuple[str, ...]
@@ -137,7 +139,7 @@ class CredentialGroup:
 
 @dataclass(frozen=True)
 class Skill:
-    """What a bank says about one model, platform or tool."""
+    """The bank's description of one model, platform or tool."""
 
     name: str
     kind: str  # model, platform, data, workflow, application or core
@@ -171,7 +173,7 @@ class Skill:
         return parent.parent if parent.name == "references" else parent
 
     def action(self, name: str) -> Action:
-        """Raises ActionNotFound, naming a near one or all."""
+        """The action of this name. Raises ActionNotFound, which names a near one or all."""
         if name in self.actions:
             return self.actions[name]
         near = difflib.get_close_matches(name, self.actions, n=1)

@@ -10,11 +10,13 @@ from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.keys import Step, steps
 
 Tree = dict[str, Any]
-UNSET = "???"  # how Hydra writes that a value has to be set
+UNSET = "???"  # Hydra's mark for a value that must be set
 
 
 def without_unset(value: Any) -> Any:
-    """The same without what is UNSET: keys and list items are left out, a value alone is None."""
+    """The same value without UNSET parts: such keys and list items are left out; a lone UNSET
+    becomes None.
+    """
     if isinstance(value, dict):
         items = cast("dict[Any, Any]", value).items()
         return {name: without_unset(item) for name, item in items if item != UNSET}
@@ -24,8 +26,8 @@ def without_unset(value: Any) -> Any:
 
 
 def put_value(tree: Tree, key: str, value: Any) -> None:
-    """Set the value, and make the mappings and list items on the way. Raises SpecError where
-    something else is in the way.
+    """Set the value, and make the mappings and list items on the way. Raises SpecError if something
+    else is in the way.
     """
     way = steps(key)
     holder: Any = tree
@@ -35,7 +37,7 @@ def put_value(tree: Tree, key: str, value: Any) -> None:
 
 
 def descend(holder: Any, step: Step, after: Step, key: str) -> Any:
-    """What lies one step further; a new list or mapping where nothing does."""
+    """The value one step further. If there is none, a new list or mapping is put there."""
     child: Any = value_at(holder, step)
     if child in (None, ""):
         child = empty_holder(after)
@@ -68,7 +70,7 @@ def set_step(holder: Any, step: Step, value: Any, key: str) -> None:
 
 
 def get_value(tree: Tree, key: str) -> Any:
-    """What lies there; None where nothing does."""
+    """The value at the key; None if there is none."""
     found: Any = tree
     for step in steps(key):
         found = value_at(found, step)
@@ -84,7 +86,7 @@ def value_at(holder: Any, step: Step) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """The same with mappings and lists of its own."""
+    """The same value, with new mappings and lists."""
     if isinstance(value, Mapping):
         return {name: copied(item) for name, item in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):

@@ -10,8 +10,8 @@ from tao_sdk.skills.skill import Skill, Template
 
 
 def template_file(root: Path, skill: Skill, action: str) -> Path | None:
-    """The file of an action's template; None where the skill names none. Raises SkillError where
-    the file is not there, or lies outside of the bank.
+    """The file of an action's template; None if the skill names none. Raises SkillError if the file
+    is missing, or outside of the bank.
     """
     template = skill.spec_templates.get(action)
     if template is None:

@@ -1,4 +1,4 @@
-"""Skills as JSON: what `tao skills` prints for programs."""
+"""Skills as JSON: the output of `tao skills` for programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def summary_view(summary: Summary) -> View:
 
 
 def skill_view(bank: Bank, skill: Skill, images: Mapping[str, str]) -> View:
-    """All that the skill's file says, and the images that its keys stand for."""
+    """Everything in the skill's file, and the images that its keys stand for."""
     fields = {
         field.name: getattr(skill, field.name)
         for field in dataclasses.fields(skill)
@@ -63,7 +63,7 @@ def skill_view(bank: Bank, skill: Skill, images: Mapping[str, str]) -> View:
 
 
 def as_plain(value: Any) -> Any:
-    """Records as mappings, and what is in them."""
+    """Records as mappings, with all that they hold."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, tuple):

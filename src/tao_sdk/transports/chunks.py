@@ -1,6 +1,4 @@
-"""The body of a chunked HTTP answer in large blocks, whatever the sizes in which the server wrote
-it.
-"""
+"""The body of a chunked HTTP answer in large blocks, whatever the size of the server's chunks."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ class Reader(Protocol):
 
 
 class Chunks:
-    """Iterates over blocks of the body. Raises ConnectionError when the server goes away before it
-    has said the end.
+    """Iterates over blocks of the body. Raises ConnectionError if the server goes away before the
+    last chunk.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -38,7 +36,7 @@ class Chunks:
 
 
 def whole_chunks(data: bytes) -> tuple[list[bytes], int, bool]:
-    """(the chunks that are whole, where the rest begins, whether the last one was among them)."""
+    """The whole chunks, the start of the rest, and true if the last chunk was among them."""
     parts: list[bytes] = []
     at = 0
     while (line := data.find(b"\r\n", at)) >= 0:

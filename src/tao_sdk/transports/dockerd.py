@@ -60,7 +60,7 @@ Json = dict[str, Any]
 
 
 class DaemonError(TaoError):
-    """The daemon answered and refused; `status` is the HTTP status, `what` its words."""
+    """The daemon answered and refused. `status` is the HTTP status, `what` its words."""
 
     code = "docker.refused"
 
@@ -86,8 +86,8 @@ def ignore_status(*statuses: int) -> Generator[None]:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a daemon listens. `certificates` is a folder with CERTIFICATES; `verify` checks its
-    name. `named_by` is the setting that says so, where it is known.
+    """The address of a daemon. `certificates` is a folder with CERTIFICATES; `verify` checks the
+    daemon's name. `named_by` is the setting with this address, if it is known.
     """
 
     url: str
@@ -166,10 +166,10 @@ class Daemon:
 
     @contextmanager
     def type_into(self, container: str, data: bytes) -> Generator[None]:
-        """Start the container inside: `data` is its standard input, and lies ready before that if
-        it is not much.
+        """Start the container inside. `data` is its standard input, and lies ready before the start
+        if it is not much.
 
-        Nobody has to stay for it then: the daemon has it, or the kernel between us.
+        Nobody has to stay for it then: the daemon has the data, or the kernel between us.
         """
         if not data:
             yield
@@ -194,8 +194,8 @@ class Daemon:
             answer.close()
 
     def info(self, at_most: float = FRESH) -> Json:
-        """What the daemon says of itself, at most `at_most` seconds old: asking takes it as long as
-        the rest of a submit.
+        """The daemon's /info, at most `at_most` seconds old. It is reused because asking takes as
+        long as the rest of a submit.
         """
         when, said = self._info
         if time.monotonic() - when > at_most:
@@ -258,9 +258,10 @@ class Daemon:
     def events(
         self, since: float, seconds: float, filters: Mapping[str, Sequence[str]]
     ) -> Generator[EventStream]:
-        """The events of so many seconds, as they come. `since` is a time of the daemon's clock.
+        """The daemon's events of `seconds` seconds, as they come. `since` is a time of the daemon's
+        clock.
 
-        Once this is entered the daemon tells of all of them. Raises Unreachable where it goes away.
+        Once this is entered, the daemon reports all events. Raises Unreachable if it goes away.
         """
         moments = {"since": f"{since:.6f}", "until": f"{since + seconds:.6f}"}
         answer = self.request(
@@ -274,7 +275,7 @@ class Daemon:
             yield EventStream(answer)
 
     def read_file(self, container: str, path: str) -> bytes | None:
-        """The bytes of a file in a container, running or not; None where there is none. Raises
+        """The bytes of a file in a container, running or not; None if there is none. Raises
         Unreachable for more than MOST_JSON bytes.
         """
         where = f"/containers/{container}/archive"
@@ -293,7 +294,7 @@ class Daemon:
             return content.read() if content else None
 
     def list_names(self, container: str, folder: str, most: int) -> list[str] | None:
-        """The paths of a folder in a container and of all below it. None where they take more than
+        """The paths of a folder in a container and of all below it. None if they take more than
         `most` bytes.
         """
         where = f"/containers/{container}/archive"
@@ -338,7 +339,7 @@ class Daemon:
 
 
 def server_at(address: Address, silence: Silence) -> Server:
-    """The daemon as a Session asks it."""
+    """The daemon as a Server for a Session."""
     patience, ping_seconds = PATIENCE, PING_SECONDS
     if address.url.startswith("ssh://"):
         patience, ping_seconds = SSH_PATIENCE, SSH_PING_SECONDS
@@ -369,7 +370,7 @@ def connect(address: Address, silence: Silence | None = None) -> Session:
 
 
 def failure_words(error: Exception) -> str:
-    """Why no daemon was reached: the system's words, or what answered in place of HTTP."""
+    """The reason why no daemon was reached: the system's words, or the answer in place of HTTP."""
     if isinstance(error, OSError) or not isinstance(error, HTTPException):
         return cause_of(error)
     words = " ".join(cause_of(error).split())
@@ -377,8 +378,8 @@ def failure_words(error: Exception) -> str:
 
 
 def connect_by(address: Address) -> Connect:
-    """How connections to the daemon are opened. Raises OSError for certificates that cannot be
-    used.
+    """Return a function that opens connections to the daemon. Raises OSError for certificates that
+    cannot be used.
     """
     import docker.utils
     from docker.errors import DockerException
@@ -397,7 +398,7 @@ def connect_by(address: Address) -> Connect:
 
 
 def check_config() -> None:
-    """Raises UsageError where the docker command could not read its own config file, either."""
+    """Raise UsageError if the docker command could not read its own config file, either."""
     try:
         import docker.auth
         import docker.utils.config
@@ -411,7 +412,7 @@ def check_config() -> None:
 
 
 def must_have_certificates(address: Address) -> None:
-    """Raise Unreachable that names the missing files: the library does not say which it misses."""
+    """Raise Unreachable that names the missing files. The library does not name them."""
     wanted = [Path(address.certificates) / name for name in CERTIFICATES if address.certificates]
     missing = [str(path) for path in wanted if not os.access(path, os.R_OK)]
     if missing:
@@ -425,9 +426,7 @@ def must_have_certificates(address: Address) -> None:
 
 @contextmanager
 def reading_config(path: str | None = None) -> Generator[None]:
-    """Within, the library reads docker's config file: what it trips over there is told as that.
-    Raises UsageError.
-    """
+    """Turn the library's errors about docker's config file into a UsageError, inside the block."""
     import docker.utils.config
     from docker.errors import InvalidConfigFile
 
@@ -443,7 +442,7 @@ def reading_config(path: str | None = None) -> Generator[None]:
 
 
 def newest_api(address: Address, answer: Answer) -> str:
-    """The newest API version of the other side, from its own words. Raises Unreachable."""
+    """The newest API version of the daemon, from its own words. Raises Unreachable."""
     said = read_bounded(answer, MOST_JSON)
     try:
         return str(json.loads(said)["ApiVersion"])
@@ -453,7 +452,7 @@ def newest_api(address: Address, answer: Answer) -> str:
 
 
 def answer_words(answer: Answer, said: bytes) -> str:
-    """`HTTP status 404 of nginx, not found`: what an answer says that is none of Docker's. A web
+    """`HTTP status 404 of nginx, not found`: the words of an answer that is not Docker's. A web
     page is left out.
     """
     server = answer.headers.get("Server", "")
@@ -476,8 +475,8 @@ def no_answer(address: Address, error: Exception) -> Unreachable:
 
 
 def daemon_unreachable(address: Address, why: str) -> Unreachable:
-    """The error for a daemon that does not answer. `why` are the words of the system, or of what
-    answers at the address.
+    """The error for a daemon that does not answer. `why` is the system's message, or the answer of
+    another program at the address.
     """
     what, cause = f"The Docker daemon at {address.url} cannot be reached.", f"{why.rstrip('.')}."
     if "Permission denied" in why:
@@ -486,7 +485,7 @@ def daemon_unreachable(address: Address, why: str) -> Unreachable:
 
 
 def start_advice(address: Address) -> str:
-    """What to do about a daemon that does not answer: which setting names it, where that is
+    """Advice for a daemon that does not answer. It names the setting with the address, if it is
     known.
     """
     if address.named_by:
@@ -497,7 +496,7 @@ def start_advice(address: Address) -> str:
 
 
 def send_input(line: Any, data: bytes) -> None:
-    """Send the standard input of a container. One that has ended does not read it."""
+    """Send the standard input of a container. A container that has ended does not read it."""
     with suppress(OSError):  # a container that ended does not read; that it did tells why
         line.sendall(data)
 
@@ -516,7 +515,7 @@ def query_parameters(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TooMuch(Exception):
-    """An answer is longer than anything that is asked for."""
+    """An answer is longer than any expected one."""
 
 
 def read_bounded(answer: Answer, most: int) -> bytes:
@@ -530,7 +529,7 @@ def read_bounded(answer: Answer, most: int) -> bytes:
 
 
 def short_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines that are not empty. Raises TooMuch for one without an end."""
+    """The lines that are not empty. Raises TooMuch for a line without an end."""
     rest = b""
     for block in blocks:
         *lines, rest = (rest + block).split(b"\n")
@@ -542,13 +541,13 @@ def short_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def refusal_words(answer: Answer) -> str:
-    """What a refusal says, in at most LONGEST_WORDS characters."""
+    """The text of a refusal, in at most LONGEST_WORDS characters."""
     said = words_of(read_bounded(answer, MOST_JSON))
     return (said or f"HTTP status {answer.status}")[:LONGEST_WORDS]
 
 
 def cause_of(error: BaseException) -> str:
-    """The innermost of the errors that a library has wrapped around each other."""
+    """The innermost of the errors that a library has nested."""
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__  # pyright: ignore[reportAssignmentType]
     return str(error)
@@ -580,8 +579,8 @@ def make_archive(
 def stored_login(
     registry: str, config: str, environ: Mapping[str, str]
 ) -> tuple[Mapping[str, str], str]:
-    """What `docker login` has kept for a registry, itself or by a credential helper, and why a
-    helper gave nothing.
+    """The login that `docker login` has kept for a registry, itself or by a credential helper, and
+    the reason why a helper gave nothing.
 
     Raises UsageError for a config file that cannot be understood.
     """
@@ -597,7 +596,7 @@ def stored_login(
                 "ignore"
             )  # of a helper that is not there: it is told by the error
             return kept.resolve_authconfig(registry) or {}, ""  # pyright: ignore
-    except ValueError:  # what a helper says is JSON
+    except ValueError:  # a helper's answer is JSON
         return {}, "(the credential helper's answer cannot be understood)"
     except DockerException as error:
         return {}, f"({cause_of(error)})"

@@ -37,7 +37,7 @@ class UnixConnection(HTTPConnection):
 
 
 def connect_to(url: str, certificates: str, verify: bool) -> Connect:
-    """How connections to `url` are opened: http+unix://, http:// or https://.
+    """Return a function that opens connections to `url`: http+unix://, http:// or https://.
 
     `certificates` is a folder with ca.pem, cert.pem and key.pem, or "". Raises OSError for
     certificates that cannot be used.
@@ -54,8 +54,8 @@ def connect_to(url: str, certificates: str, verify: bool) -> Connect:
 
 
 def tls_context(certificates: str, verify: bool) -> ssl.SSLContext:
-    """Without `verify` any daemon is trusted; without `certificates` one that this machine
-    trusts.
+    """The TLS context. Without `verify` any daemon is trusted; without `certificates`, a daemon
+    that this machine trusts.
     """
     authority = f"{certificates}/ca.pem" if certificates and verify else None
     context = ssl.create_default_context(cafile=authority)

@@ -65,7 +65,7 @@ NOTHING = "tao: neither docker nor python3 is there"
 @dataclass(frozen=True)
 class Target:
     """A host that ssh leads to: a name of ~/.ssh/config or of the network. `path` is the daemon's
-    socket there, if it was named.
+    socket there, if the address has one.
     """
 
     host: str
@@ -114,11 +114,11 @@ class Target:
         )
 
     def ssh_command(self) -> str:
-        """The command by which a person goes there."""
+        """The command with which a person connects to the host."""
         return f"ssh {typed_target(self.user, self.host, self.port)}"
 
 
-# What ssh or the far side says -> (what it means, what to do). The first that fits is told.
+# The message of ssh or the far side -> (meaning, advice). The first that fits is used.
 WORDS = (
     (KEY_CHANGED,
      (
@@ -156,7 +156,7 @@ WORDS = (
 
 
 class Ended(OSError):
-    """The ssh behind a connection has ended; the text is what it said."""
+    """The ssh behind a connection has ended. The text is ssh's error output."""
 
 
 class Line:
@@ -175,7 +175,7 @@ class Line:
             theirs.close()
 
     def last_words(self) -> str:
-        """What ssh said, once it has ended."""
+        """The error output of ssh, once it has ended; "" if it has not ended within END_SECONDS."""
         try:
             self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -192,8 +192,8 @@ class Line:
 
 
 class SshConnection(HTTPConnection):
-    """A connection to a daemon through an ssh of its own. Raises Unreachable with what that ssh
-    said, when it ends before the answer.
+    """A connection to a daemon through an ssh of its own. If ssh ends before the answer, raises
+    Unreachable with ssh's error output.
     """
 
     def __init__(self, url: str, target: Target) -> None:
@@ -226,8 +226,8 @@ class SshConnection(HTTPConnection):
 
 
 def connect_through(url: str) -> Connect:
-    """How connections through ssh are opened. Raises UsageError for an address that ssh cannot
-    take.
+    """Return a function that opens connections through ssh. Raises UsageError for an address that
+    ssh cannot take.
     """
     target = Target.parse(url)
     return lambda: SshConnection(url, target)

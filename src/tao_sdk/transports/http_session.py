@@ -26,7 +26,7 @@ from tao_sdk.transports.slow_answer import SLOW_SECONDS, tell_slow
 
 MOST_IDLE = 10  # connections kept open for the next request; sshd serves so many at once
 BLOCK = 32 * 1024  # bytes of an answer that are read at once
-SAFE_IN_PATH = "!$%&'()*+,/:;=@[]~"  # what a path keeps; the rest is percent-encoded
+SAFE_IN_PATH = "!$%&'()*+,/:;=@[]~"  # kept in a path; the rest is percent-encoded
 LONGEST_POLL = 86400.0  # seconds
 CUT_SHORT = "the answer ended in the middle"
 
@@ -36,7 +36,7 @@ Timeout = float | tuple[float | None, float | None]  # seconds; a pair is (to co
 
 @dataclass(frozen=True)
 class Server:
-    """Who is asked, and what is remembered of it from one session to the next.
+    """A server, and what is remembered of it from one session to the next.
 
     A server that has not begun to answer a GET after `patience` seconds is asked for `ping`. One
     that answers that within `ping_seconds` is only slow, and is waited for; any other is silent.
@@ -73,8 +73,8 @@ class Session:
         json: Any = None,
         data: bytes | None = None,
     ) -> Answer:
-        """The answer, of which the head has come. `timeout` is in seconds, or (to connect, to
-        read). Raises OSError or HTTPException; for a server that was silent a moment ago at once.
+        """The answer, once its head has come. `timeout` is in seconds, or (to connect, to read).
+        Raises OSError or HTTPException; at once for a server that was silent a moment ago.
         """
         body, content = encoded_body(json, data)
         to_connect, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
@@ -100,8 +100,8 @@ class Session:
         return answer
 
     def _await_answer(self, line: socket.socket, most: float | None) -> None:
-        """Wait until the answer begins. Raises TimeoutError after `most` seconds, and earlier
-        where the server is silent.
+        """Wait until the answer begins. Raises TimeoutError after `most` seconds, and earlier if
+        the server is silent.
         """
         most = seconds_left(math.inf if most is None else most)
         patience = min(most, self.server.patience)
@@ -118,7 +118,7 @@ class Session:
             raise TimeoutError(f"It did not answer within {most:g} s")
 
     def _answers_ping(self) -> bool:
-        """True if the server answers a question that costs it nothing, whatever it says."""
+        """True if the server answers a cheap question, whatever the answer."""
         connection = self._connect()
         connection.timeout = self.server.ping_seconds
         try:
@@ -133,7 +133,7 @@ class Session:
         return True
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -141,7 +141,7 @@ class Session:
             connection.close()
 
     def give_back(self, connection: HTTPConnection) -> None:
-        """Keep a connection whose answer was read to its end for the next request."""
+        """Keep a connection for the next request. Its answer was read to its end."""
         with self._lock:
             keeps = not self._closed and len(self._idle) < MOST_IDLE
             if keeps and connection.sock is not None:
@@ -181,7 +181,7 @@ class Answer:
         response: HTTPResponse,
     ) -> None:
         self.status, self.headers = response.status, response.headers
-        self.line = line  # what is under it, for an answer that has become a plain connection
+        self.line = line  # the socket, for an answer that has become a plain connection
         self.response = response
         self._session = session
         self._connection = connection
@@ -219,7 +219,7 @@ class Answer:
         return bytes(body)
 
     def _read_some(self, deadline: float) -> bytes:
-        """What comes next of the body; empty at its end. Raises as `read_before`."""
+        """Read the next part of the body; empty at its end. Raises as `read_before`."""
         patience = deadline - time.monotonic()
         if patience <= 0:
             raise TimeoutError
@@ -249,12 +249,12 @@ class Answer:
         self._was_read = chunks.ended_cleanly
 
     def _check_end(self, data: bytes) -> None:
-        """Raises ConnectionError where the body ended before its length."""
+        """Raise ConnectionError if the body ended before its length."""
         if not data and not self.response.chunked and self.response.length:
             raise ConnectionError(CUT_SHORT)
 
     def close(self) -> None:
-        """Give the connection back, or close it where the answer was not read to its end."""
+        """Give the connection back, or close it if the answer was not read to its end."""
         was_read = self._was_read or self.response.isclosed()
         self.response.close()
         connection, self._connection = self._connection, None
@@ -267,8 +267,8 @@ class Answer:
 
 
 def time_left(most: float | None) -> float | None:
-    """`most` seconds, None without a limit, or fewer where this thread has not so many left.
-    Raises TimeoutError where it has none.
+    """`most` seconds, or fewer if this thread has less time left; None without a limit. Raises
+    TimeoutError if no time is left.
     """
     left = seconds_left(math.inf if most is None else most)
     if not left:
@@ -284,7 +284,7 @@ def has_answer(line: socket.socket, seconds: float) -> bool:
 
 
 def encoded_body(data: Any, raw: bytes | None) -> tuple[bytes | None, dict[str, str]]:
-    """(the bytes to send, the headers that say what they are)."""
+    """The bytes to send, and the headers that describe them."""
     if data is None:
         return raw, {}
     return json.dumps(data, allow_nan=False).encode(), {"Content-Type": "application/json"}
@@ -313,5 +313,7 @@ def request_target(path: str, params: Mapping[str, Any] | None) -> str:
 
 
 def was_dropped(line: socket.socket | None) -> bool:
-    """True if the other side has closed an idle connection, or says what nobody asked for."""
+    """True if the other side has closed an idle connection, or has sent bytes that nobody asked
+    for.
+    """
     return line is None or has_answer(line, 0)

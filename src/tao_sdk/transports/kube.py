@@ -45,8 +45,8 @@ Json = dict[str, Any]
 
 
 class KubeError(TaoError):
-    """The API server answered and refused. `status` is the HTTP status, `reason` its own word for
-    the kind, `what` its sentence.
+    """The API server answered and refused. `status` is the HTTP status, `reason` the server's own
+    word for the kind, `what` its sentence.
     """
 
     code = "kubernetes.refused"
@@ -70,19 +70,21 @@ def ignored(*statuses: int) -> Generator[None]:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds to read an answer, and seconds in which a busy server is asked again."""
+    """The seconds to wait for an answer, and the seconds during which a busy server is asked
+    again.
+    """
 
     read: float = READ_SECONDS
     give_up: float = 30.0
 
 
 class Kube:
-    """One cluster. Safe to use from several threads. The constructor asks nobody."""
+    """One cluster. Safe to use from several threads. The constructor sends no request."""
 
     def __init__(self, cluster: Cluster, environ: Mapping[str, str]) -> None:
         self.cluster, self.environ = cluster, environ
         self.login = KubeLogin(cluster, environ)
-        self.requests = 0  # that were sent
+        self.requests = 0  # requests sent
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._used: Credential | None = None
@@ -114,7 +116,7 @@ class Kube:
         return self.ask("GET", path, params=params, times=Times(LIST_SECONDS), largest=LARGEST_LIST)
 
     def server_time(self) -> datetime | None:
-        """The server's clock, to the second; None where it does not say. Raises as `ask`."""
+        """The server's clock, to the second; None if it does not state it. Raises as `ask`."""
         answer = self.stream("/version")
         answer.close()
         try:
@@ -146,8 +148,8 @@ class Kube:
         read: float,
         deadline: float,
     ) -> Answer:
-        """The answer that is no refusal. A busy server is asked again, and once one that does not
-        take an old login.
+        """The answer that is no refusal. A busy server is asked again; a server that does not take
+        an old login is asked once more.
         """
         renewed = False
         while True:
@@ -205,7 +207,7 @@ class Kube:
             raise unreachable(self.cluster.server, error) from error
 
     def _session_for(self, credential: Credential) -> Session:
-        """Connections that show this client certificate."""
+        """The session whose connections present this client certificate."""
         with self._lock:
             used = self._used
             same = used is not None and used.certificate == credential.certificate
@@ -242,7 +244,7 @@ class Kube:
 
 
 def is_foreign(answer: Answer, path: str) -> bool:
-    """True for a refusal that no API server gives, but any web server: a page, or that there is no
+    """True for a refusal that no API server gives, but any web server: a page, or a missing
     /version.
     """
     if answer.status in (401, BUSY) or answer.status >= 500:
@@ -252,7 +254,7 @@ def is_foreign(answer: Answer, path: str) -> bool:
 
 
 def no_kubernetes(server: str, answer: Answer) -> Unreachable:
-    """The error for a web server in the place of the API server. What it says of a job counts for
+    """The error for a web server in the place of the API server. Its answers about a job count for
     nothing.
     """
     program = str(answer.headers.get("Server") or "").partition(" ")[0][:40]
@@ -266,12 +268,12 @@ def no_kubernetes(server: str, answer: Answer) -> Unreachable:
 
 
 def is_broken(status: int) -> bool:
-    """True for a status that says nothing of what was asked: another try may succeed."""
+    """True for a status that says nothing about the request: another try may succeed."""
     return status >= 500 or status == BUSY
 
 
 def pause_of(answer: Answer) -> float:
-    """Seconds until a busy server is asked again: as it says, within bounds."""
+    """The seconds until a busy server is asked again: the server's own number, within bounds."""
     text = str(answer.headers.get("Retry-After") or "1")
     if not text.isdigit():
         return 1.0
@@ -304,13 +306,13 @@ def unreachable(server: str, error: Exception, nothing_sent: bool = False) -> Un
 
 
 class ConnectFailed(OSError):
-    """No connection came about, so nothing was sent."""
+    """No connection was made, so nothing was sent."""
 
 
 def connecting(
     cluster: Cluster, credential: Credential, environ: Mapping[str, str]
 ) -> Callable[[], HTTPConnection]:
-    """What opens connections to the cluster."""
+    """Return a function that opens connections to the cluster."""
     origin, _ = split_url(cluster.server)
     scheme, host, port = origin
     proxy = proxy_of(cluster, environ)
@@ -330,7 +332,9 @@ def proxy_of(cluster: Cluster, environ: Mapping[str, str]) -> tuple[str, int, st
 
 
 class KubeConnection(HTTPSConnection):
-    """A connection whose failure to come about is told apart from one that breaks later."""
+    """A connection that raises ConnectFailed if it cannot be opened. A later break raises another
+    error.
+    """
 
     def __init__(
         self,
@@ -358,7 +362,9 @@ class KubeConnection(HTTPSConnection):
 
 
 def tls_context(cluster: Cluster, credential: Credential) -> ssl.SSLContext:
-    """Whom the connection trusts, and the client certificate. Raises CredentialError."""
+    """The TLS context: the trusted authority, and the client certificate. Raises
+    CredentialError.
+    """
     authority = cluster.authority.decode("ascii", "replace") if cluster.authority else None
     try:
         context = ssl.create_default_context(cadata=authority)
@@ -373,7 +379,9 @@ def tls_context(cluster: Cluster, credential: Credential) -> ssl.SSLContext:
 
 
 def load_certificate(context: ssl.SSLContext, credential: Credential) -> None:
-    """From a file of this process alone, in memory: a key is on no disk because of us."""
+    """Load the certificate from a file of this process alone, in memory: this program writes no key
+    to disk.
+    """
     data = credential.certificate + b"\n" + credential.key
     with memory_file() as name:
         with open(name, "wb") as file:  # noqa: PTH123
@@ -383,7 +391,7 @@ def load_certificate(context: ssl.SSLContext, credential: Credential) -> None:
 
 @contextmanager
 def memory_file() -> Generator[str]:
-    """The path of a file that nobody else can open, gone afterwards."""
+    """The path of a file that no other process can open. It is gone afterwards."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tao-login")
         try:

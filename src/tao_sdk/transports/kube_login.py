@@ -1,4 +1,4 @@
-"""Kube login: what a request carries so that the cluster knows who asks.
+"""Kube login: the credentials that a request carries for the cluster.
 
 Here: tokens, token files, exec plugins; the `kubernetes` package is loaded for an auth-provider
 alone. Not here: what the kubeconfig says (kubeconfig.py).
@@ -30,7 +30,7 @@ WORDS = 500  # characters of a plugin's words that are shown
 
 @dataclass(frozen=True)
 class Credential:
-    """A header's value, or a client certificate, and until when it is good."""
+    """A header's value, or a client certificate, and the time until which it is good."""
 
     header: str = field(default="", repr=False)
     certificate: bytes = field(default=b"", repr=False)
@@ -39,7 +39,7 @@ class Credential:
 
 
 class KubeLogin:
-    """Who asks. Safe to use from several threads."""
+    """The login for requests to a cluster. Safe to use from several threads."""
 
     def __init__(self, cluster: Cluster, environ: Mapping[str, str]) -> None:
         self.cluster, self.login, self.environ = cluster, cluster.login, environ
@@ -47,7 +47,7 @@ class KubeLogin:
         self._last: Credential | None = None
 
     def credential(self) -> Credential:
-        """What the next request carries. Raises CredentialError."""
+        """The credential of the next request. Raises CredentialError."""
         with self._lock:
             if self._last is None or time.time() >= self._last.until:
                 self._last = self._renewed()
@@ -145,7 +145,7 @@ def run_plugin(
 
 
 def with_folder(command: str, folder: str) -> str:
-    """A command whose relative path begins at the kubeconfig's folder. A mere name is looked up in
+    """A command whose relative path begins at the kubeconfig's folder. A bare name is looked up in
     PATH.
     """
     if "/" not in command or command.startswith("/"):
@@ -171,7 +171,7 @@ def plugin_environment(
 
 
 def credential_of(answer: bytes, shown: str) -> Credential:
-    """The login in a plugin's answer. Raises CredentialError, where `shown` names the plugin."""
+    """The login in a plugin's answer. Raises CredentialError, which names the plugin by `shown`."""
     if len(answer) > LARGEST:
         raise no_login([f"{shown} said more than {LARGEST} bytes"])
     try:
@@ -189,7 +189,7 @@ def credential_of(answer: bytes, shown: str) -> Credential:
 
 
 def expiry(text: Any) -> float:
-    """When a login has to be renewed, as a unix time; never without a date."""
+    """The unix time at which a login has to be renewed; infinity if there is no date."""
     if not text:
         return float("inf")
     return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp() - MARGIN_SECONDS

@@ -1,4 +1,4 @@
-"""Kubeconfig: which cluster a context names, and how its user logs in, as kubectl reads it.
+"""Kubeconfig: the cluster that a context names, and its user's login, as kubectl reads it.
 
 Here: the files and the service account of a pod. Not here: the environment that names them (the
 backend's settings), and the log-in itself (kube_login.py).
@@ -28,7 +28,7 @@ PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", 
 
 @dataclass(frozen=True)
 class Login:
-    """How a user logs in, by the first of these that is there."""
+    """The login of a user: the first of these fields that is set is used."""
 
     certificate: bytes = b""  # PEM, with its key
     key: bytes = field(default=b"", repr=False)
@@ -38,7 +38,7 @@ class Login:
     password: str = field(default="", repr=False)
     exec: Mapping[str, Any] | None = field(default=None, repr=False)
     provider: str = ""  # the name of an auth-provider, which the `kubernetes` package knows
-    folder: str = ""  # of the kubeconfig: relative commands start there
+    folder: str = ""  # the kubeconfig's folder: relative commands start there
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ class Cluster:
 
     @property
     def identity(self) -> str:
-        """What stays the same under another address: the CA. Without one, the address."""
+        """An identity that stays the same under another address: the CA's hash. Without a CA, the
+        address.
+        """
         match = PEM.search(self.authority) if self.verify else None
         if match is None:
             return self.server.rstrip("/")
@@ -69,7 +71,7 @@ def find_cluster(
 ) -> Cluster:
     """The cluster of the kubeconfigs, else that of the pod in which this runs.
 
-    `host` and `port` are what a pod's environment says of its cluster. Raises CredentialError that
+    `host` and `port` are the cluster's address in a pod's environment. Raises CredentialError that
     names each place and why it has no login; UsageError for an unknown context.
     """
     there = [path for path in files if path.is_file()]
@@ -116,7 +118,7 @@ def no_login(reasons: Iterable[str]) -> CredentialError:
 
 
 def why_no_context(path: Path) -> str:
-    """Why a kubeconfig chooses no cluster, in words."""
+    """The reason why a kubeconfig chooses no cluster, in words."""
     if not path.is_file():
         return f"{path} is not there"
     known = ", ".join(str(entry["name"]) for entry in entries(read_config(path), "contexts", path))
@@ -124,7 +126,7 @@ def why_no_context(path: Path) -> str:
 
 
 def why_not_in_pod(host: str, account: Path) -> str:
-    """Why there is no login of a pod, in words."""
+    """The reason why there is no login of a pod, in words."""
     if not host:
         return f"not in a pod (no KUBERNETES_SERVICE_HOST, {account})"
     return f"no token at {account}/token"
@@ -142,7 +144,7 @@ def own_cluster(host: str, port: str, account: Path) -> Cluster:
 
 
 def merged(files: Sequence[Path]) -> dict[str, Any]:
-    """The files as one. Of two entries with one name the first counts."""
+    """The files as one. If two entries have one name, the first counts."""
     whole: dict[str, Any] = {name: {} for name in LISTS}
     for path in files:
         config = read_config(path)
@@ -173,7 +175,9 @@ def read_config(path: Path) -> Mapping[str, Any]:
 
 
 def entries(config: Mapping[str, Any], name: str, path: Path) -> list[Mapping[str, Any]]:
-    """The entries with a name in one of the config's lists. Raises CredentialError for no list."""
+    """The entries with a name in one of the config's lists. Raises CredentialError if it is no
+    list.
+    """
     listed: Any = config.get(name) or []
     if not isinstance(listed, list):
         raise bad_config(f"{path} is no kubeconfig: {name} is no list")
@@ -185,7 +189,7 @@ def entries(config: Mapping[str, Any], name: str, path: Path) -> list[Mapping[st
 
 
 def read_bounded(path: Path) -> bytes:
-    """The file's bytes. Raises CredentialError for one that cannot be read or is too large."""
+    """The file's bytes. Raises CredentialError for a file that cannot be read or is too large."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -197,7 +201,7 @@ def read_bounded(path: Path) -> bytes:
 
 
 def cluster_of(config: Mapping[str, Any], context: str, files: Sequence[Path]) -> Cluster:
-    """The cluster of the context. Raises CredentialError, UsageError for an unknown one."""
+    """The cluster of the context. Raises CredentialError, UsageError for an unknown context."""
     contexts: Mapping[str, Mapping[str, Any]] = config["contexts"]
     if context not in contexts:
         raise unknown_context(context, list(contexts), files)
@@ -229,14 +233,14 @@ def part_of(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def entry_of(config: Mapping[str, Any], kind: str, name: Any, context: str) -> Mapping[str, Any]:
-    """The entry that a context names. Raises CredentialError where there is none."""
+    """The entry that a context names. Raises CredentialError if there is none."""
     if str(name) not in config[kind]:
         raise bad_config(f"context {context} names {name!r}, which is not among the {kind}")
     return config[kind][str(name)]
 
 
 def unknown_context(context: str, known: Sequence[str], files: Sequence[Path]) -> UsageError:
-    """The error for a context that there is not, with those that there are."""
+    """The error for an unknown context. It lists the known ones."""
     error = UsageError(
         f"There is no context {context!r}.",
         f"{', '.join(map(str, files))} has: {', '.join(known) or 'none'}.",
@@ -247,7 +251,9 @@ def unknown_context(context: str, known: Sequence[str], files: Sequence[Path]) -
 
 
 def data_of(entry: Mapping[str, Any], name: str, file: Path) -> bytes:
-    """What `NAME-data` holds in base64, else the file that NAME leads to."""
+    """The data that `NAME-data` holds in base64, else the contents of the file that NAME leads
+    to.
+    """
     if given := entry.get(f"{name}-data"):
         try:
             return base64.b64decode(str(given), validate=True)
@@ -264,7 +270,7 @@ def beside(file: Path, path: str) -> Path:
 
 
 def login_of(user: Mapping[str, Any], file: Path) -> Login:
-    """How a user of the config logs in. `file` is the config that has it."""
+    """The login of a user of the config. `file` is the config that has the user."""
     token_file, plugin, provider = (
         user.get("tokenFile"),
         user.get("exec"),

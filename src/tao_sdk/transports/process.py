@@ -1,5 +1,5 @@
-"""Processes of this machine: started apart from us, named so that a reused id is never mistaken,
-looked at, signalled.
+"""Processes of this machine: start them apart from this process, name them so that a reused id is
+never mistaken, look at them, signal them.
 
 Light on purpose: the supervisor of a local job imports this, and every import is time a submit
 takes; hence no pathlib either. Linux only.
@@ -29,8 +29,8 @@ _START, _SESSION, _GROUP, _PARENT = (
 
 
 class Identity:
-    """A process for good: its id, when it started, and in which boot and pid namespace. Ids alone
-    are used again.
+    """The lasting identity of a process: its id, its start time, and its boot and pid namespace.
+    The kernel uses ids again.
     """
 
     def __init__(self, pid: int, start: str, boot: str, space: str) -> None:
@@ -41,18 +41,18 @@ class Identity:
 
     @classmethod
     def parse(cls, text: str) -> Identity | None:
-        """The identity that `str` wrote; None for a record that was cut short."""
+        """Read the identity that `str` wrote; None for a record that was cut short."""
         parts = text.split()
         return cls(int(parts[0]), *parts[1:]) if len(parts) == 4 and parts[0].isdigit() else None
 
     @property
     def this_boot(self) -> bool:
-        """True if the machine has not been started anew since."""
+        """True if the machine has not rebooted since."""
         return self.boot == boot_id()
 
     @property
     def this_space(self) -> bool:
-        """True if the process is of this start of the machine and this pid namespace."""
+        """True if the process is of this boot of the machine and this pid namespace."""
         return self.this_boot and self.space == space_id()
 
     @property
@@ -68,16 +68,16 @@ class Identity:
 
 
 def identify(pid: int) -> Identity | None:
-    """The identity of a process; None once there is none of that id."""
+    """The identity of a process; None if there is none of that id."""
     stat = _read_stat(pid)
     return Identity(pid, stat[_START], boot_id(), space_id()) if stat else None
 
 
-_here: dict[str, str] = {}  # what cannot change while we run
+_here: dict[str, str] = {}  # values that cannot change while this process runs
 
 
 def boot_id() -> str:
-    """A text that differs after every start of the machine."""
+    """A text that differs after every boot of the machine."""
     if "boot" not in _here:
         with open("/proc/sys/kernel/random/boot_id") as file:
             _here["boot"] = file.read().strip()
@@ -85,7 +85,7 @@ def boot_id() -> str:
 
 
 def space_id() -> str:
-    """The pid namespace: inside a container, ids mean other processes than outside."""
+    """The pid namespace. Inside a container, ids mean other processes than outside."""
     if "space" not in _here:
         _here["space"] = str(os.stat("/proc/self/ns/pid").st_ino)
     return _here["space"]
@@ -102,13 +102,14 @@ def list_sessions() -> dict[int, list[int]]:
 
 
 def list_living() -> Iterable[tuple[int, str, int]]:
-    """(process, state, parent) of all that live: one pass over /proc."""
+    """The (process, state, parent) of all living processes: one pass over /proc."""
     for pid, stat in _living_stats(_all_processes()).items():
         yield pid, stat[0], int(stat[_PARENT])
 
 
 def find_departed(leader: Identity, thorough: bool = False) -> list[Identity]:
-    """The living children of the leader's session, and theirs, that have a session of their own.
+    """The living children of the leader's session, and their children, that have a session of their
+    own.
 
     The kernel's list of children may lack one while another ends (proc_pid_children(5)). `thorough`
     asks every process of the machine instead.
@@ -130,12 +131,12 @@ def _session_members(session: int) -> set[int]:
 
 
 def running_one_of(leader: Identity, programs: Container[str]) -> set[int]:
-    """The processes of the leader's session whose program has one of those names."""
+    """The processes of the leader's session whose program has one of these names."""
     return {pid for pid in _session_members(leader.pid) if _program_of(pid) in programs}
 
 
 def _program_of(pid: int) -> str:
-    """The file name of a process's program; "" where it cannot be told."""
+    """The file name of a process's program; "" if it cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/exe").rpartition("/")[2]
     except OSError:
@@ -151,20 +152,20 @@ def _session_of(pid: int) -> int:
 
 
 def find_children(parents: set[int]) -> set[int]:
-    """The children of those processes, as the kernel lists them if it does."""
+    """The children of those processes, from the kernel's list if there is one."""
     if not os.path.exists(_children_file(os.getpid(), os.getpid())):  # noqa: PTH110
         return _children_of_all(parents)
     return {child for parent in parents for child in _listed_children(parent)}
 
 
 def _children_of_all(parents: set[int]) -> set[int]:
-    """The children of those processes, by the parent of every process of the machine."""
+    """The children of those processes, found by the parent of every process of the machine."""
     everyone = _living_stats(_all_processes())
     return {pid for pid, stat in everyone.items() if int(stat[_PARENT]) in parents}
 
 
 def _listed_children(parent: int) -> list[int]:
-    """The children that the kernel lists: each thread has its own."""
+    """The children in the kernel's lists: each thread has its own list."""
     children: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{parent}/task"):
@@ -184,14 +185,14 @@ def _all_processes() -> set[int]:
 
 
 def _living_stats(processes: Iterable[int]) -> dict[int, list[str]]:
-    """Process -> its fields, for those that live."""
+    """Process -> its fields, for the living ones."""
     found = {pid: _read_stat(pid) for pid in processes}
     return {pid: stat for pid, stat in found.items() if stat and stat[0] not in GONE}
 
 
 def living_groups(leader: Identity) -> set[int]:
-    """The living process groups of the session that `leader` began, whether or not it still lives
-    itself.
+    """The living process groups of the session that `leader` began. The leader itself may be
+    gone.
     """
     if not leader.this_space or _is_someone_else(leader):
         return set()
@@ -221,10 +222,10 @@ def signal_group(group: int, number: int) -> None:
 
 
 def ask_to_end(leader: Identity) -> None:
-    """SIGTERM to the leader's group, which passes it on as it sees fit; to every group once the
-    leader is gone.
+    """Send SIGTERM to the leader's group, which passes it on as it sees fit. Once the leader is
+    gone, send it to every group.
 
-    To itself alone while it has not begun that group yet.
+    While the leader has not begun its group yet, send it to the leader alone.
     """
     if leader.alive and not _leads_a_group(leader):
         signal_process(leader, signal.SIGTERM)
@@ -238,8 +239,8 @@ def ask_to_end(leader: Identity) -> None:
 
 
 def kill(leader: Identity) -> None:
-    """SIGKILL to every process group of the session, to its children elsewhere, and to the leader,
-    which may not have begun it.
+    """Send SIGKILL to every process group of the session, to its children elsewhere, and to the
+    leader. The leader may not have begun the session.
     """
     apart = find_departed(leader, thorough=True)
     for group in living_groups(leader):
@@ -265,12 +266,12 @@ def _read_stat(pid: int) -> list[str]:
 
 
 class NotStarted(Exception):
-    """A process could not be started, or ended before it was ready; the text is what it said."""
+    """A process could not be started, or ended before it was ready. The text is its output."""
 
 
 def start_apart(argv: Sequence[str], given: bytes, env: Mapping[str, str]) -> None:
-    """Run a program in a session of its own, give it `given` on its standard input, and leave it.
-    Raises NotStarted.
+    """Run a program in a session of its own, with `given` on its standard input, and leave it
+    running. Raises NotStarted.
     """
     import subprocess
 
@@ -293,8 +294,8 @@ def start_apart(argv: Sequence[str], given: bytes, env: Mapping[str, str]) -> No
 
 
 def output(argv: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
-    """The standard output of a program, which is ended after `seconds`. Raises NotStarted with its
-    words when it fails.
+    """The standard output of a program. The program is ended after `seconds`. Raises NotStarted
+    with its output when it fails.
     """
     import subprocess
 

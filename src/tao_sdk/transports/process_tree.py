@@ -1,7 +1,6 @@
-"""ProcessTree: the living processes of this machine and whose children they are, as one pass over
-/proc saw them.
+"""ProcessTree: the living processes of this machine and their parents, as of one pass over /proc.
 
-Not here: how one process is named for good, and signalled (process.py).
+Not here: the lasting identity of one process, and signals (process.py).
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ class ProcessTree:
 
     def stopped_processes(self, leader: int) -> tuple[int, ...]:
         """The stopped processes for which `leader` and all below it wait; none while any of them
-        can run. What a stopped shell has started can; workers of a stopped program wait for it.
+        can run. The children of a stopped shell can run; the workers of a stopped program wait for
+        it.
         """
         stopped: list[int] = []
         seen: set[int] = set()
@@ -69,7 +69,7 @@ class ProcessTree:
 
 
 def is_shell(pid: int) -> bool:
-    """True if a process runs a shell; False where that cannot be seen."""
+    """True if a process runs a shell; False if that cannot be seen."""
     try:
         program = Path(f"/proc/{pid}/exe").readlink().name
     except OSError:
@@ -78,14 +78,14 @@ def is_shell(pid: int) -> bool:
 
 
 class RecentTree:
-    """The last tree that was read: reading /proc takes at most a hundredth of a client's time."""
+    """The newest tree. Reading /proc takes at most a hundredth of a client's time."""
 
     def __init__(self) -> None:
         self._last: ProcessTree | None = None
 
     @property
     def recent_tree(self) -> ProcessTree:
-        """The last tree, or a new one where that is stale."""
+        """The last tree, or a new one if that is stale."""
         last = self._last
         if last is None or last.is_stale:
             return self.read_tree()

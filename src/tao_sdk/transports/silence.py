@@ -1,7 +1,7 @@
 """Silence: places that take a question and do not answer it.
 
-Here: until when a thread may ask, and for how long a place that was silent is not asked again. Not
-here: how a transport notices that a place is silent.
+Here: the time that a thread may spend on questions, and the time for which a silent place is not
+asked again. Not here: how a transport notices that a place is silent.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # of ti
 
 @contextmanager
 def within(seconds: float) -> Generator[None]:
-    """Give up what this thread asks inside after so long, however many questions there are: they
-    raise Unreachable. Not for a generator: its caller would be limited, too.
+    """Limit the time of all questions that this thread asks inside, however many there are: after
+    it they raise Unreachable. Not for a generator: its caller would be limited, too.
     """
     token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
     try:
@@ -39,7 +39,7 @@ class StillSilent(TimeoutError):
 
 
 class Silence:
-    """What is remembered of one place. Safe to use from several threads.
+    """The remembered silence of one place. Safe to use from several threads.
 
     One command asks a place many questions. Only the first waits for an answer that does not come.
     """
@@ -56,6 +56,6 @@ class Silence:
         self._remembered_until = -math.inf
 
     def refuse_question(self) -> None:
-        """Raises StillSilent where the place was silent a moment ago."""
+        """Raise StillSilent if the place was silent a moment ago."""
         if time.monotonic() < self._remembered_until:
             raise StillSilent("It did not answer a moment ago")

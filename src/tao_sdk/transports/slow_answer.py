@@ -1,4 +1,4 @@
-"""Slow answers: who waits for another machine says so in the log, for whoever looks on.
+"""Slow answers: a caller that waits for another machine says so in the log.
 
 Here: when it is said. Not here: how it is shown (cli/wait_lines.py).
 """
@@ -16,14 +16,14 @@ SLOW_SECONDS = 2.0
 
 
 def tell_slow(awaited: str, most_seconds: float) -> None:
-    """Say what is waited for, and how long at most."""
+    """Log the name of the awaited answer, and the longest wait."""
     text = f"Waiting for {awaited}, for at most {most_seconds:g} s."
     logging.getLogger(WAITS).info(text)
 
 
 @contextmanager
 def tell_when_slow(awaited: str, most_seconds: float) -> Generator[None]:
-    """Say it if the block takes more than SLOW_SECONDS."""
+    """Log it if the block takes more than SLOW_SECONDS."""
     timer = threading.Timer(SLOW_SECONDS, tell_slow, [awaited, most_seconds])
     timer.daemon = True
     timer.start()

@@ -4,7 +4,7 @@ uses.
 OpenSSH does the work, so the user's ssh_config, jump hosts, agent and Kerberos count. Here: opening
 that connection once, noticing that it is gone, and telling ssh's own failures from the script's.
 Not here: how ssh is started (ssh_client.py), what a script says, and which settings make a login:
-who makes one names them in LoginSettings, for the errors.
+the maker of a login names them in LoginSettings, for the errors.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ ALIVE_SECONDS = (
 
 
 class HostKeyChanged(Unreachable):
-    """A host shows another key than before: somebody must say which is right."""
+    """A host shows another key than before. A person must say which is right."""
 
     code = "ssh.host_key_changed"
 
 
 class NotOpen(Unreachable):
-    """A site where connections are opened by hand, and none is open."""
+    """The user opens connections to this site by hand, and none is open."""
 
     code = "ssh.not_open"
 
 
 @dataclass(frozen=True)
 class LoginSettings:
-    """The settings that a login was made from, for what errors tell to do; "" where no setting
+    """The names of the settings behind a login, for the advice in errors; "" if no setting
     decides.
     """
 
@@ -87,8 +87,8 @@ class LoginSettings:
 
 @dataclass(frozen=True)
 class Login:
-    """Who logs in where, and how. `hosts` (`host` or `host:port`) are tried in turn: all lead to
-    the same place.
+    """The user, the hosts and the settings of a login. `hosts` (`host` or `host:port`) are tried in
+    turn: all lead to the same place.
     """
 
     hosts: tuple[str, ...]
@@ -101,7 +101,7 @@ class Login:
     settings: LoginSettings = LoginSettings()
 
     def user_at(self, host: str) -> str:
-        """`user@host`; the host alone where no user is named."""
+        """`user@host`; the host alone if no user is named."""
         if not self.user:
             return host
         return f"{self.user}@{host}"
@@ -109,7 +109,7 @@ class Login:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a script said on which host, and its exit code."""
+    """The output of a script, its host, and its exit code."""
 
     rc: int
     out: bytes = field(repr=False)
@@ -135,7 +135,7 @@ def unreachable_as(code: str, what: str, why: str, next: str, command: str = "")
 
 
 class SocketIdentity(NamedTuple):
-    """Tells the socket of one connection from that of the next."""
+    """Tells the socket of one connection from the socket of the next."""
 
     inode: int
     made_at: int  # nanoseconds: an inode may be used again
@@ -154,7 +154,7 @@ class Crowded(Exception):
 
 
 def no_doubt() -> bool:
-    """Takes the host for there: what waits for the answer has a limit of its own."""
+    """Always True: the host is taken for there. The wait for the answer has a limit of its own."""
     return True
 
 
@@ -170,8 +170,8 @@ class Ssh:
     def run(self, script: str, stdin: bytes = b"", seconds: float = 60.0) -> Answer:
         """Run a script with /bin/sh on the host: one round trip. The script reads `stdin`.
 
-        Where several hosts are named, a script whose answer was lost runs again on the next one, so
-        it has to bear that. `seconds` limits each host. Raises Unreachable, LoginUnusable.
+        If several hosts are named, a script whose answer was lost runs again on the next one, so it
+        has to bear that. `seconds` limits each host. Raises Unreachable, LoginUnusable.
         """
         self.check_key()
         troubles: list[Unreachable] = []
@@ -189,7 +189,9 @@ class Ssh:
         raise all_of(troubles, self.login.settings)
 
     def _in_order(self) -> list[str]:
-        """The hosts: the one that answered last, then connected ones, then as they are named."""
+        """The hosts: the one that answered last, then connected ones, then in the order of the
+        login.
+        """
         hosts = self.login.hosts
         if len(hosts) == 1 or self.login.reuse_only:
             return list(hosts)
@@ -230,15 +232,15 @@ class Ssh:
         raise AssertionError("unreachable: the second turn returns or raises")
 
     def _refuse_silent(self, host: str) -> None:
-        """Raises Unreachable for a host that was silent a moment ago."""
+        """Raise Unreachable for a host that was silent a moment ago."""
         try:
             self._silences[host].refuse_question()
         except StillSilent as silent:
             raise self._lost_error(host, Lost(str(silent))) from None
 
     def _connect_once(self, host: str, first: bool) -> str:
-        """The socket of a connection. `first`: nothing was sent over an earlier one
-        that was lost.
+        """The socket of a connection. `first`: nothing was sent over an earlier connection that was
+        lost.
         """
         longest = self.login.connect_seconds
         try:
@@ -250,8 +252,8 @@ class Ssh:
     # The shared connection
 
     def open_socket(self, host: str, connect_seconds: int) -> str:
-        """The socket of an open connection to the host. Of several processes that find none, one
-        opens it, with at most `connect_seconds` until the host speaks, and the others wait. Raises
+        """The socket of an open connection to the host. If several processes find none, one opens
+        it and the others wait. It waits at most `connect_seconds` until the host speaks. Raises
         Unreachable.
         """
         sock = self.socket_path(host)
@@ -268,7 +270,9 @@ class Ssh:
         return sock
 
     def _clear_path(self, sock: str) -> None:
-        """Remove what an ended connection of ours has left: ssh opens none where a file is."""
+        """Remove the file that an ended connection of ours has left: ssh opens none if a file is
+        there.
+        """
         if Path(sock).parent != self.folder:
             return
         with lock_file(f"{sock}.lock"):
@@ -335,7 +339,9 @@ class Ssh:
         lead_to(sock, own)
 
     def _noted_trouble(self, host: str, sock: str, words: str) -> Unreachable:
-        """The error for a log-in that failed, noted for those who wait for the same one."""
+        """The error for a failed log-in. It is noted for processes that wait for the same
+        log-in.
+        """
         if "timed out" in words and seconds_left():
             self._silences[host].begin()
         trouble = self.explain_trouble(host, words)
@@ -355,7 +361,7 @@ class Ssh:
     def _drop_stale(
         self, host: str, sock: str, used: SocketIdentity | None, is_silent: bool
     ) -> None:
-        """Close the connection that was `used` if it no longer carries anything; one that does is
+        """Close the connection that was `used` if it no longer carries anything. One that does is
         left to its other users, and one that has taken its place is left alone. `is_silent`: it is
         known to carry nothing.
         """
@@ -382,8 +388,8 @@ class Ssh:
             remove_socket(sock)
 
     def _carries_scripts(self, host: str, sock: str, seconds: float) -> bool:
-        """Try a script that does nothing. A connection that is full carries those of others, unless
-        there are none: then scripts that were given up fill it, for as long as they hang.
+        """Try a script that does nothing. True if it runs, or if the connection is full with other
+        users' scripts. If there are no users, given-up scripts fill it for as long as they hang.
         """
         try:
             self._run_over(host, sock, ":", b"", seconds, is_probe=True)
@@ -417,8 +423,8 @@ class Ssh:
         seconds: float,
         is_probe: bool = False,
     ) -> Answer:
-        """The script's answer over that connection or not at all. A slow answer is followed by a
-        probe, that of a probe is not.
+        """The script's answer over that connection, or an error. A slow answer is checked by a
+        probe; a slow probe is not.
 
         ssh could log in by itself, but then every process that finds the connection gone would.
         """
@@ -460,9 +466,10 @@ class Ssh:
         is_there: Callable[[], bool] = no_doubt,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run ssh to its end, with `given` on its standard input. Raises Lost after `seconds`, and
-        earlier where the host is no longer there: `is_there` is asked after PATIENCE seconds.
+        earlier if the host is no longer there: `is_there` is asked after PATIENCE seconds.
 
-        Its words go to a file: a connection that stays open would hold a pipe open, and us with it.
+        Its error output goes to a file. A connection that stays open would hold a pipe open, and
+        this process with it.
         """
         with tempfile.TemporaryFile() as words:
             try:
@@ -484,8 +491,8 @@ class Ssh:
     # What went wrong
 
     def check_key(self) -> None:
-        """Raises LoginUnusable for a key that ssh would not use; its permissions are the user's
-        to change.
+        """Raise LoginUnusable for a key that ssh would not use. Its permissions are the user's to
+        change.
         """
         if not self.login.key:
             return
@@ -506,7 +513,7 @@ class Ssh:
             )
 
     def explain_trouble(self, host: str, words: str) -> Unreachable:
-        """ssh's words about a log-in that failed, with what follows from them."""
+        """The error for a failed log-in: ssh's words, and the advice that follows from them."""
         if KEY_CHANGED in words:
             return self._changed_key(host, words)
         last = last_line(words)
@@ -525,12 +532,12 @@ class Ssh:
         )
 
     def _target_words(self, host: str) -> str:
-        """Words for ssh in a command that a person runs."""
+        """The host's words for an ssh command that a person runs."""
         name, port = split_address(host)
         return typed_target(self.login.user, name, port)
 
     def _advice_values(self, host: str) -> dict[str, str]:
-        """What the remedies of TROUBLES name."""
+        """The values that fill the remedies of TROUBLES."""
         settings = self.login.settings
         name, port = split_address(host)
         advice = {
@@ -633,7 +640,7 @@ def read_output(
     process: subprocess.Popen[bytes], given: bytes, seconds: float, is_there: Callable[[], bool]
 ) -> bytes:
     """The whole output of a process that reads `given`. Raises Lost after `seconds`, HostSilent
-    after PATIENCE seconds if `is_there` says False then.
+    after PATIENCE seconds if `is_there` returns False then.
     """
     patience = min(seconds, PATIENCE)
     try:
@@ -651,7 +658,7 @@ def read_output(
 
 
 def lost_answer(words: str) -> Lost | Crowded:
-    """The error for a script without an answer, by what ssh said."""
+    """The error for a script without an answer, from ssh's error output."""
     last = (words.splitlines() or ["the connection was lost before the answer had come"])[-1]
     if "session request failed" in words or "open refused" in words:
         return Crowded(last)
@@ -659,15 +666,15 @@ def lost_answer(words: str) -> Lost | Crowded:
 
 
 def frame_script(script: str, mark: str) -> bytes:
-    """The script between two marks: what a profile prints is not its answer, and without the second
-    it has none.
+    """The script between two marks. Output that a profile prints before is not its answer, and
+    without the second mark there is no answer.
     """
     text = f"printf '%s\\n' {mark}\n(\n{script}\n)\nprintf '\\n%s %d\\n' {mark} $?\n"
     return text.encode("utf-8", "surrogateescape")
 
 
 def read_framed(out: bytes, mark: str) -> tuple[int, bytes] | None:
-    """(exit code, output); None when the answer is not whole."""
+    """The exit code and the output; None when the answer is not whole."""
     head, tail = f"{mark}\n".encode(), f"\n{mark} ".encode()
     begin, end = out.find(head), out.rfind(tail)
     code = out[end + len(tail) :].partition(b"\n")
@@ -691,7 +698,7 @@ def abandon_process(process: subprocess.Popen[bytes]) -> None:
 def lead_to(sock: str, own: str) -> None:
     """Make `sock` a link to a connection's own socket.
 
-    When a connection ends, ssh removes the path that it was given, whoever listens there by then.
+    When a connection ends, ssh removes its path, even if another connection listens there by then.
     So no two connections are given the same path.
     """
     link = Path(f"{own}.link")
@@ -708,8 +715,8 @@ def remove_socket(sock: str) -> None:
 
 
 def identify_socket(sock: str) -> SocketIdentity | None:
-    """Whose socket it is: the next connection makes another one by the same name. None where there
-    is none.
+    """The identity of a socket: the next connection makes another socket by the same name. None if
+    there is no socket.
     """
     try:
         found = Path(sock).stat()
@@ -719,7 +726,9 @@ def identify_socket(sock: str) -> SocketIdentity | None:
 
 
 def is_listening(sock: str) -> bool:
-    """True if somebody answers at a socket. A killed ssh leaves its file, where nobody does."""
+    """True if a process answers at a socket. A killed ssh leaves its file, and none answers
+    there.
+    """
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_SECONDS)
         try:
@@ -730,7 +739,7 @@ def is_listening(sock: str) -> bool:
 
 
 def free_session(sock: str) -> int | None:
-    """The locked file descriptor of a session that nobody uses; None where all are in use.
+    """The locked file descriptor of a free session; None if all are in use.
 
     Closing it gives the session back, and so does the end of this process.
     """
@@ -772,7 +781,9 @@ def remember_failure(path: str, trouble: Unreachable) -> None:
 
 
 def raise_if_failed_since(path: str, began: float) -> None:
-    """Raise the error of a log-in that failed since `began`: those who waited do not all try."""
+    """Raise the error of a log-in that failed since `began`, so that not all waiting processes try
+    again.
+    """
     try:
         record = json.loads(Path(path).read_text())
     except (OSError, ValueError):
@@ -784,7 +795,9 @@ def raise_if_failed_since(path: str, began: float) -> None:
 
 
 def private_folder(runtime: str) -> Path:
-    """A folder for sockets that is ours alone, with a short path however long the home's is."""
+    """A folder for sockets that only this user can enter. Its path is short, however long the
+    home's is.
+    """
     uid = os.geteuid()
     parents = [runtime, f"/run/user/{uid}", "/tmp", "/var/tmp", "/dev/shm"]
     for parent in filter(None, parents):

@@ -1,8 +1,8 @@
-"""ssh client: how OpenSSH's own client is started, and what its words about a log-in mean.
+"""ssh client: how OpenSSH's own client is started, and the meaning of its messages about a log-in.
 
 OpenSSH itself is run, so that ~/.ssh/config, agents and jump hosts hold. Here: its program, the
 options under which it asks nobody, and the names of hosts. Not here: what runs on the other side
-(scripts in ssh.py, a Docker daemon in dockerd_ssh.py) and what an error tells to do.
+(scripts in ssh.py, a Docker daemon in dockerd_ssh.py) and the advice in an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO
 QUIET_OPTIONS = {"BatchMode": "yes", "ForwardAgent": "no", "ForwardX11": "no"}
 INSTALL_COMMAND = "apt-get install openssh-client"
 
-# What ssh says of a log-in that failed. Source: OpenSSH 9.2's own messages.
+# ssh's messages about a failed log-in. Source: OpenSSH 9.2.
 KEY_CHANGED = "REMOTE HOST IDENTIFICATION HAS CHANGED"
 KEY_UNKNOWN = "Host key verification failed|host key is known for"
 NO_SUCH_HOST = "Could not resolve hostname"
@@ -35,7 +35,7 @@ def start_ssh(
     """Start ssh with these arguments, in a session of its own: Ctrl-C in a terminal does not reach
     it.
 
-    `environ` is its environment, or None for that of this process. Raises OSError where there is no
+    `environ` is its environment, or None for that of this process. Raises OSError if there is no
     such program.
     """
     program = shutil.which("ssh", path=(environ or {}).get("PATH")) or "ssh"
@@ -55,13 +55,15 @@ def as_options(options: Mapping[str, str]) -> list[str]:
 
 
 def login_flags(user: str, port: str, key: str = "", config: str = "") -> list[str]:
-    """The arguments that say who logs in and with what; empty ones are left out."""
+    """The arguments for the user, port, key and config of a login; empty ones are left out."""
     flags = {"-F": config, "-l": user, "-p": port, "-i": key}
     return [word for flag, value in flags.items() if value for word in (flag, value)]
 
 
 def split_address(host: str) -> tuple[str, str]:
-    """(name, port) of `host`, `host:port` or `[v6]:port`; "" where none is named."""
+    """The name and the port of `host`, `host:port` or `[v6]:port`; the port is "" if none is
+    given.
+    """
     has_port = host.count(":") == 1 or "]" in host  # else the colons are those of an IPv6 address
     match = re.fullmatch(r"\[?([^\]]+?)\]?:(\d+)", host)
     if has_port and match:
@@ -89,6 +91,6 @@ def forget_command(name: str, port: str) -> str:
 
 
 def last_line(words: str) -> str:
-    """The last line of what ssh said; "" for none."""
+    """The last line of ssh's error output; "" for none."""
     lines = words.splitlines() or [""]
     return lines[-1].strip()
