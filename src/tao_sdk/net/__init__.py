@@ -1,5 +1,5 @@
-"""What speaks to other machines: HTTP, S3, model hubs, and the checksums of what comes and goes.
+"""Access to other machines: HTTP, S3, model hubs, and checksums of the transferred data.
 
-The standard library only, Python 3.8 or later: `payload` packs these modules into jobs, and the
-client uses them as well. Nothing else of this package is imported here.
+Only the standard library, Python 3.8 or later: `payload` packs these modules into jobs, and the
+client uses them as well. They import nothing else of tao_sdk.
 """

@@ -1,9 +1,8 @@
-"""Addresses of data: scheme://where/path, or a plain path. Which schemes there are, and which
-module fetches each.
+"""Addresses of data, scheme://where/path or a plain path, and the module that fetches each scheme.
 
-A module of net/ fetches what is elsewhere: `look(uri, kind, web) -> Found` (transfer.py). It is
-packed only into jobs that use it. Plain paths, file:// and lustre:// name what this machine already
-has: nothing is copied.
+A module of net/ fetches remote data: `look(uri, kind, web) -> Found` (transfer.py). It is packed
+only into jobs that use it. Plain paths, file:// and lustre:// are files that this machine already
+has: they are not copied.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MODULES = {
 
 
 def scheme(uri: str) -> str:
-    """`s3` of s3://bucket/key; "" of a plain path."""
+    """The scheme: `s3` for s3://bucket/key, "" for a plain path."""
     head, mark, _ = uri.partition("://")
     if mark and head.replace("_", "").replace("+", "").replace("-", "").isalnum():
         return head.lower()
@@ -33,7 +32,7 @@ def scheme(uri: str) -> str:
 
 
 def find(uri: str) -> str:
-    """The absolute path that `uri` names, whether or not something is there."""
+    """The absolute path of a local `uri`, which need not exist."""
     path = os.path.abspath(path_of(uri))
     if scheme(uri) == "file" and "%" in path and not os.path.lexists(path):
         from urllib.parse import unquote
@@ -43,7 +42,7 @@ def find(uri: str) -> str:
 
 
 def path_of(uri: str) -> str:
-    """The path as it is written: `/a` of file:///a, file://localhost/a, lustre:///a and /a."""
+    """The path as written: `/a` for file:///a, file://localhost/a, lustre:///a and /a."""
     if not scheme(uri):
         return uri
     rest = uri.partition("://")[2]

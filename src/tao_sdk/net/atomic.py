@@ -1,6 +1,4 @@
-"""Writing a file so that nobody ever sees half of it: a temporary name beside it, synced, then
-renamed.
-"""
+"""Write a file so that nobody ever sees half of it: to a temporary file, synced, then renamed."""
 
 from __future__ import annotations
 
@@ -14,15 +12,15 @@ if TYPE_CHECKING:
     from typing import IO
 
 PART_END = (
-    ".tao-part"  # the end of names that are never results: what is on its way to a name of its own
+    ".tao-part"  # the end of a temporary file's name; no name with this end is ever a result's
 )
 
 BLOCK = 1 << 20  # bytes
 
 
 def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.fsync) -> None:
-    """Replace `path` by `data`. Raises OSError; nothing is left behind then. `settle` makes the
-    data outlive a power cut.
+    """Replace the file at `path` by `data`. Raises OSError, and leaves nothing behind then.
+    `settle(fd)` makes the data outlive a power cut.
     """
     with Replacing(path, mode) as file:
         file.write(data)
@@ -31,8 +29,8 @@ def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.
 
 
 class Replacing:
-    """A new file that takes the place of `path` at the end of the block; what raises there leaves
-    nothing behind.
+    """A new file that takes the place of `path` at the end of the block. If the block raises,
+    nothing is left behind.
     """
 
     def __init__(self, path: str, mode: int = 0o666) -> None:
@@ -62,7 +60,7 @@ def remove_file(path: str) -> None:
 
 
 def unsettled(fd: int) -> None:
-    """Do not sync: `settle` for a file that is written anew at every start."""
+    """Do not sync: the `settle` for a file that is rewritten at every start."""
 
 
 def temporary_name(path: str) -> str:
@@ -74,8 +72,8 @@ def temporary_name(path: str) -> str:
 
 
 def now(folder: str) -> float:
-    """The time by the clock of a folder's file system, which may be another host's; by our own
-    where the folder may only be read.
+    """The unix time by the clock of a folder's file system, which may be another host's; by our own
+    clock if no file can be written there.
     """
     path = temporary_name(os.path.join(folder, ".now"))
     try:
@@ -97,7 +95,7 @@ def copy_whole(source: str, target: str) -> None:
 
 
 def append_rest(new: IO[bytes], old: IO[bytes]) -> None:
-    """Write the rest of the file `old` to the file `new`."""
+    """Write the rest of the file `new` to the file `old`."""
     while True:
         data = new.read(BLOCK)
         if not data:
@@ -106,8 +104,8 @@ def append_rest(new: IO[bytes], old: IO[bytes]) -> None:
 
 
 def take_times_and_mode(source: os.stat_result, target: str | int) -> None:
-    """Give a copy the mode and the times that its source had before it was read: a later change of
-    the source is then seen.
+    """Give a copy the mode and the times that its source had before it was read, so that a later
+    change of the source is noticed.
     """
     os.utime(target, ns=(source.st_atime_ns, source.st_mtime_ns))
     os.chmod(target, stat.S_IMODE(source.st_mode))

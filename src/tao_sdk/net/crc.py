@@ -1,5 +1,5 @@
-"""Checksums: the CRC-32 of a whole from those of its parts, so that parts can be read or sent at
-the same time; and those of other kinds, which prove what arrived and keep no secret.
+"""Checksums: the CRC-32 of a whole, joined from those of its parts, so that parts can be read or
+sent in parallel; and checksums of other kinds. They verify data, and protect no secret.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ ONE = 1 << 31
 
 
 def new_checksum(kind: str) -> Any:
-    """A new checksum. Raises ValueError where this Python has none of that kind, as FIPS may forbid
-    MD5 for any purpose.
+    """A new checksum object. Raises ValueError if this Python lacks the kind: FIPS may forbid MD5
+    for any purpose.
     """
     import hashlib
     import sys
@@ -25,7 +25,7 @@ def new_checksum(kind: str) -> Any:
 
 
 def join_crc32(parts: Iterable[tuple[int, int]]) -> int:
-    """The CRC-32 of parts that follow each other, each given by its own and its length in bytes."""
+    """The CRC-32 of consecutive parts, each given as (its CRC-32, its length in bytes)."""
     whole = shift = 0
     before = -1
     for crc, length in parts:
@@ -36,7 +36,7 @@ def join_crc32(parts: Iterable[tuple[int, int]]) -> int:
 
 
 def power_of_x(exponent: int) -> int:
-    """x to that power, modulo the polynomial."""
+    """x to the power of `exponent`, modulo the polynomial."""
     result, square = ONE, ONE >> 1
     while exponent:
         if exponent & 1:

@@ -1,6 +1,4 @@
-"""Threads that work on one thing: what one of them fails at ends it for all, and is told by the
-thread that waits.
-"""
+"""Threads that work on one thing. If one fails, all stop, and the waiting thread gets its error."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def start_thread(work: Callable[..., object], *arguments: object) -> threading.Thread | None:
-    """Start a thread that no signal disturbs. None where the machine gives no more threads."""
+    """Start a thread that receives no signals. None if the machine allows no more threads."""
 
     def undisturbed() -> None:
         signal.pthread_sigmask(
@@ -30,17 +28,17 @@ def start_thread(work: Callable[..., object], *arguments: object) -> threading.T
 
 
 def catch_error(work: Callable[..., object], *arguments: object) -> BaseException | None:
-    """Do the work. The error that ended it; None where there was none."""
+    """Do the work, and return the error that ended it, or None."""
     try:
         work(*arguments)
-    except BaseException as error:  # noqa: BLE001  the end of a thread: nobody else could tell
+    except BaseException as error:  # noqa: BLE001  the end of a thread: no caller would see it
         return error
     return None
 
 
 class Crew:
-    """`changed` is theirs to wait on and to notify; `broken` is what went wrong, or why they have
-    to stop.
+    """A group of threads. They wait on `changed` and notify it. `broken` is the error that stops
+    them all, or None.
     """
 
     def __init__(self) -> None:
@@ -49,8 +47,8 @@ class Crew:
         self.threads: list[threading.Thread] = []
 
     def start(self, count: int, work: Callable[[], None]) -> None:
-        """Start threads, `count` in all or as many as the machine gives. Where it gives none, the
-        work is done here.
+        """Start threads until there are `count`, or as many as the machine allows. If it allows
+        none, do the work in this thread.
         """
         while len(self.threads) < count:
             thread = start_thread(self.run_work, work)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 
 class Failure(Exception):
-    """What was asked for cannot be done. `code` is stable; what, why and next are for people.
+    """An operation failed. `code` is stable; what, why and next are for people.
 
-    `host` is the server that it is about, where the code alone does not tell enough to decide what
-    helps.
+    `host` is the server at fault, if the code alone is not enough to decide what helps.
     """
 
     def __init__(self, code: str, what: str, why: str = "", next: str = "", host: str = "") -> None:
@@ -17,6 +16,6 @@ class Failure(Exception):
 
     @property
     def facts(self) -> dict[str, str]:
-        """What an event tells of it."""
+        """The fields of this failure for an event."""
         facts = {"code": self.code, "what": self.what, "why": self.why, "next": self.next}
         return {**facts, "host": self.host} if self.host else facts

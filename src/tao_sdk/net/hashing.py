@@ -1,8 +1,7 @@
-"""The checksum of a file whose parts arrive in any order: taken while they arrive, as far as they
-reach without a gap.
+"""The checksum of a file whose parts arrive in any order, computed meanwhile up to the first gap.
 
-Here: the checksums that go from a file's first byte to its last. Not here: CRC-32, which is put
-together from those of the parts (crc.py).
+Here: checksums that go from a file's first byte to its last. Not here: CRC-32, which is joined from
+those of the parts (crc.py).
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BLOCK = 1 << 20
-NAMES = {"etag": "md5", "blob": "sha1"}  # kinds -> Python's names of what they are made with
+NAMES = {"etag": "md5", "blob": "sha1"}  # kind -> Python's name of its algorithm
 
 
 class Hashing:
-    """The checksum of one file on its way. Safe to use from many threads: one of them hashes, the
-    others go on.
+    """The checksum of one file that is being fetched. Thread-safe: one thread hashes, the others
+    continue without waiting.
     """
 
     def __init__(self, kind: str, size: int) -> None:
-        """Raises ValueError where this Python has none of that kind."""
+        """Begin a checksum. Raises ValueError if this Python lacks the kind."""
         self.kind, self.size, self.at = kind, size, 0
         self.made = crc.new_checksum(NAMES.get(kind, kind))
         self.lock = threading.Lock()
@@ -34,8 +33,8 @@ class Hashing:
             self.made.update(b"blob %d\0" % size)
 
     def hash_arrived(self, fd: int, reach: Callable[[int], int]) -> None:
-        """Hash the bytes that have come. `reach(at)` is where those end that follow `at` without a
-        gap.
+        """Hash the bytes that have arrived, unless another thread does. `reach(at)` returns the
+        offset of the first gap from `at` on.
         """
         if self.lock.acquire(blocking=False):
             try:
@@ -48,7 +47,7 @@ class Hashing:
         while self.at < stop:
             data = os.pread(fd, min(BLOCK, stop - self.at), self.at)
             if not data:
-                return  # it became shorter: the checksum will tell
+                return  # the file became shorter: the checksum will not fit
             self.made.update(data)
             self.at += len(data)
             if self.at == stop:

@@ -34,22 +34,22 @@ SIGNED = (
 )
 TO_SHELLS = "$`\"'|&;<>*?!~#"
 IN_ADDRESSES = (
-    "!#$%&'()*+,/:;=?@[]"  # what may stand in one as it is, beside the unreserved: RFC 3986
+    "!#$%&'()*+,/:;=?@[]"  # allowed unencoded, besides the unreserved characters: RFC 3986
 )
 
 
 class HttpFile(HttpSource):
     """One file at a web address."""
 
-    given = ""  # the address as it was given, a login included
+    given = ""  # the original address, login included
 
     def again(self) -> Source:
         return look(self.given, "file", self.web).sources[0]
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always a file
-    """The file, its size, and whether it can be had in ranges: one byte is asked for, as not every
-    server takes HEAD.
+    """The file at an address, with its size and version. It requests one byte, because not every
+    server accepts HEAD and to learn if the server supports ranges. Raises Failure.
     """
     uri = percent.quote(uri, IN_ADDRESSES)
     if path_of(uri).endswith("/"):
@@ -77,8 +77,8 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always 
 
 
 def describe_file(answer: Answer, uri: str) -> tuple[str, int, str]:
-    """Name, size (-1: not told) and version of the file; no version where it cannot be had in
-    ranges.
+    """(name, size, version) of the file. Size -1 if the server does not say; version "" if it does
+    not support ranges.
     """
     ranges = answer.status == 206
     total = answer.headers.get("content-range", "").rpartition("/")[2]
@@ -115,12 +115,12 @@ def is_there(uri: str, web: Web) -> None:
 
 
 def is_empty(answer: Answer) -> bool:
-    """True for the answer to a range of a file without bytes."""
+    """True for the answer to a range request for an empty file."""
     return answer.status == 416 and answer.headers.get("content-range", "").strip().endswith("*/0")
 
 
 def last_name(path: str) -> str:
-    """The last name of the address; the host's where it has none."""
+    """The last name in the address, or the host's name; `download` if it is no safe file name."""
     rest = path.partition("://")[2].rpartition("@")[2]
     return safe_name(percent.unquote(rest.rpartition("/")[2])) or "download"
 
@@ -139,8 +139,8 @@ def disposition_name(disposition: str) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A name and no path, and no text that means more than itself to a shell; "" for one that
-    cannot be a file's.
+    """Make a text a plain file name: no path, and no character that is special to a shell. "" if it
+    cannot be a file's name.
     """
     name = name.replace("\\", "/").rpartition("/")[2]
     name = "".join(
@@ -155,7 +155,7 @@ def safe_name(name: str) -> str:
 
 
 def refusal(answer: Answer, uri: str) -> Failure:
-    """The Failure for an answer that is no success."""
+    """The Failure for an unsuccessful answer."""
     where = shown(uri)
     if answer.status in (401, 403, 407):
         return Failure(

@@ -1,8 +1,7 @@
-"""A file at a web address, read in ranges: the same for plain addresses and for those that a hub's
-or NGC's API gives.
+"""A file at a web address, read in ranges; for plain addresses and those of a hub's or NGC's API.
 
-An address may lead on to a store, by a link that holds good for a while. It is kept until the store
-refuses it; what authorizes us at the first address never goes to the second (web.py).
+An address may redirect to a store, with a link that is valid for a while. The link is reused until
+the store refuses it. The credentials for the first address never go to the second (web.py).
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ WEIGHTS = (
 
 
 class HttpSource(Source):
-    """`refusal` tells what an answer that is no success means; `validator` is an ETag or a date
-    that If-Range takes.
+    """One file at a web address. `refusal` turns an unsuccessful answer into a Failure; `validator`
+    is an ETag or a date for If-Range.
     """
 
-    validator = ""  # also where there are no ranges, so that `version` is empty
+    validator = ""  # may be set even without ranges, when `version` is empty
     check: tuple[str, str] = ("", "")  # the kind of a checksum, and its value
 
     def __init__(
@@ -49,8 +48,8 @@ class HttpSource(Source):
     ) -> None:
         super().__init__(*file)
         self.web, self.url, self.headers, self.refusal = web, url, headers, refusal
-        self.direct = ""  # where the address led to the last time
-        self.outside = False  # a server of elsewhere told that
+        self.direct = ""  # the target of the address's last redirect
+        self.outside = False  # True if a server elsewhere gave that target
 
     def proof(self) -> tuple[str, str]:
         return self.check
@@ -74,7 +73,7 @@ class HttpSource(Source):
             yield from answer.chunks()
 
     def open_answer(self, asked: dict[str, str]) -> Answer:
-        """The answer of the store that the address led to before, else of the address."""
+        """The answer from the last redirect's target, or from the address if that has expired."""
         if self.direct:
             answer = self.web.open("GET", self.direct, asked, outside=self.outside)
             if answer.status not in EXPIRED:
@@ -92,7 +91,7 @@ class HttpSource(Source):
         return self.url
 
     def is_other_version(self, answer: Answer, start: int, stop: int) -> bool:
-        """True if the answer has bytes of another version, or not those that were asked for."""
+        """True if the answer has bytes of another version, or of another range than requested."""
         if self.validator and validator(answer) not in ("", self.validator):
             return True
         if answer.status == 206:
@@ -101,9 +100,7 @@ class HttpSource(Source):
 
 
 def validator(answer: Answer) -> str:
-    """What tells this version from others: a strong ETag, else the time of the last change; "" for
-    nothing.
-    """
+    """The mark of this version: a strong ETag, else the time of the last change, else ""."""
     etag = answer.headers.get("etag", "")
     if etag.startswith('"'):
         return etag
@@ -116,8 +113,8 @@ def join_url(base: str, path: str) -> str:
 
 
 def one_file(folder: str) -> str:
-    """The weights of a model, when they are one file of a kind that programs name;
-    else the folder.
+    """The path of a model's weights if the folder has exactly one such file (WEIGHTS); else the
+    folder.
     """
     names = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
     found = [each for each in names if each.endswith(WEIGHTS)]

@@ -1,8 +1,7 @@
 """Inputs on a Hugging Face hub: hf_model://org/name[@revision][/path], and hf_dataset:// the same.
 
-HF_TOKEN says who asks, HF_ENDPOINT which hub. All files are of one commit, whatever the revision's
-name points to later, and each is verified: large ones by their SHA-256, the others by their git
-hash.
+HF_TOKEN is the token, HF_ENDPOINT the hub. All files are of one commit, even if the revision's name
+points to another one later. Each is verified: large files by SHA-256, the others by git hash.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ KINDS = {
 
 
 class Repository:
-    """One repository at one revision, as an address names it."""
+    """The repository and revision in an address."""
 
     def __init__(self, uri: str, web: Web) -> None:
         self.uri, self.web = uri, web
         scheme, _, rest = uri.partition("://")
         self.api, self.page = KINDS[scheme.lower()]
         parts = rest.strip("/").split("/")
-        owner = parts[:1]  # `org` of org/name; a model of the hub itself has none
+        owner = parts[:1]  # `org` of org/name; the hub's own models have none
         if len(parts) < 2 or "@" in parts[0]:
             owner = parts[:-1]
         named = parts[len(owner)]
@@ -56,7 +55,7 @@ class Repository:
             self.headers["authorization"] = "Bearer " + self.token
 
     def api_url(self, verb: str, revision: str, path: str = "") -> str:
-        """The address of a question to the hub's API."""
+        """The address of a request to the hub's API."""
         repository = f"{self.endpoint}/api/{self.api}/{percent.path(self.name)}"
         url = f"{repository}/{verb}/{percent.quote(revision)}"
         if not path:
@@ -77,7 +76,7 @@ class Repository:
         return sha
 
     def find_entry(self, commit: str, path: str) -> dict[str, Any]:
-        """The record of what lies at a path; empty where nothing does."""
+        """The hub's record of the file or folder at a path; empty if there is none."""
         body = (f"paths={percent.quote(path)}&expand=false").encode()
         headers = {"content-type": "application/x-www-form-urlencoded"}
         found = read_entries(
@@ -102,7 +101,7 @@ class Repository:
     def ask_hub(
         self, method: str, url: str, headers: Any = None, body: bytes = b"", outside: bool = False
     ) -> Answer:
-        """The hub's answer. Only the hub gets the token, whoever named the address."""
+        """The hub's answer. The token goes only to the hub, whatever `url` is. Raises Failure."""
         sent: dict[str, str] = dict(headers or {})
         if split_url(url)[0] == split_url(self.endpoint)[0]:
             sent = {**self.headers, **sent}
@@ -112,7 +111,7 @@ class Repository:
         return answer
 
     def make_source(self, commit: str, file: dict[str, Any], path: str) -> HttpSource:
-        """The source of a file of which the hub told the hash and the size. Raises Failure."""
+        """The source of a file, from the hub's record with its hash and size. Raises Failure."""
         large = as_record(file.get("lfs"))
         mark: Any = large.get("oid") or file.get("oid")
         size: Any = large.get("size", file.get("size"))
@@ -128,7 +127,7 @@ class Repository:
         return source
 
     def refusal(self, answer: Answer) -> Failure:
-        """What an answer that is no success means to whoever wrote the address."""
+        """The Failure for an unsuccessful answer, worded for the author of the address."""
         page = f"{self.endpoint}/{self.page}{self.name}"
         code, said = (
             answer.headers.get("x-error-code", ""),
@@ -179,8 +178,8 @@ class Repository:
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
-    """A file or everything below a path of the repository, at the commit that its revision points
-    to now.
+    """The file, or all files below the path, at the commit that the revision points to now. Raises
+    Failure.
     """
     repository = Repository(uri, web)
     commit, below = repository.find_commit(), repository.below
@@ -208,7 +207,7 @@ def below_folder(path: str, folder: str) -> str:
 
 
 def find_single(repository: Repository, commit: str) -> dict[str, Any]:
-    """The file that the address names; empty where it names a folder."""
+    """The record of the file in the address; empty if the address is a folder."""
     if not repository.below:
         return {}
     entry = repository.find_entry(commit, repository.below)
@@ -220,8 +219,8 @@ def find_single(repository: Repository, commit: str) -> dict[str, Any]:
 
 
 def is_there(uri: str, web: Web) -> None:
-    """As `look`, without listing it all: raises the same Failures, and those of reading, which a
-    gated repository refuses.
+    """Raise the same Failures as `look`, without a full list; and those of reading one byte, which
+    a gated repository refuses.
     """
     repository = Repository(uri, web)
     commit = repository.find_commit()
@@ -245,7 +244,7 @@ def read_json(answer: Answer) -> Any:
 
 
 def read_entries(answer: Answer) -> list[dict[str, Any]]:
-    """The records of a list of what lies in a repository. Raises Failure."""
+    """The records in a listing of a repository. Raises Failure."""
     found = as_records(read_json(answer))
     if found is None or not all(isinstance(each.get("path"), str) for each in found):
         raise no_hub(answer, "The answer is no list of files.")

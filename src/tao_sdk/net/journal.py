@@ -1,8 +1,8 @@
-"""The journal of a fetch: which parts of which files are complete, so that the next attempt asks
-for the rest only.
+"""The journal of a fetch: the complete parts of each file, so that the next attempt fetches only
+the rest.
 
-Append-only, one line a part; a line that a crash cut off counts for nothing. After another start of
-the machine, or on another one, a part counts only if its bytes still have their checksum.
+It is append-only, one line a part; a line that a crash cut off is ignored. After a reboot, or on
+another machine, a part counts only if its bytes still have their checksum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCK = 1 << 20
 
 
 class Journal:
-    """One journal, open for adding. What earlier attempts wrote is read first."""
+    """One journal, open for appending. The lines of earlier attempts are read first."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -31,7 +31,7 @@ class Journal:
         self.finished: dict[str, str] = {}  # file and version -> its size and time
         self.trusted: set[str] = (
             set()
-        )  # those whose lines were all written since this machine was started
+        )  # files whose lines were all written since this machine booted
         self.resumed = False
         self.boot = boot_id()
         self.fd = -1
@@ -64,8 +64,8 @@ class Journal:
                 continue
 
     def take_line(self, fields: list[str]) -> None:
-        """One line: `part boot name start length crc32`, `done boot name size time` or `drop boot
-        name`.
+        """Apply one line: `part boot name start length crc32`, `done boot name size time` or `drop
+        boot name`.
         """
         word, when, name = fields[:3]
         if word == "part":
@@ -82,7 +82,7 @@ class Journal:
             self.trusted.discard(name)
 
     def recover_parts(self, reading: Reading) -> tuple[bool, Parts]:
-        """(True if the file is complete under its name, the parts that are certainly there)."""
+        """(True if the file is complete under its name, the parts that are certainly present)."""
         name, size = version_name(reading), reading.source.size
         parts = self.parts.get(name, {})
         if not parts or any(
@@ -102,7 +102,7 @@ class Journal:
             if done and len(good) == len(parts):
                 return True, good
             if not done and len(good) == -(-size // PART):
-                good.pop(0)  # a file gets its name with the last part that comes
+                good.pop(0)  # leave a part to fetch: the last part gives the file its name
             if not done:
                 return False, good
         return False, {}
@@ -113,8 +113,8 @@ class Journal:
         )
 
     def note_done(self, reading: Reading, found: os.stat_result) -> None:
-        """Note that a file has all its parts. A single part is noted here too: it counts only with
-        its name.
+        """Note that a file has all its parts. A file's only part is noted here too, because it
+        counts only once the file has its name.
         """
         name = version_name(reading)
         single = [
@@ -146,7 +146,7 @@ def size_and_time(found: os.stat_result) -> str:
 
 
 def intact_parts(fd: int, parts: Parts) -> Parts:
-    """Those parts whose bytes have their checksum."""
+    """The parts whose bytes have their checksum."""
     return {
         start: (length, crc)
         for start, (length, crc) in parts.items()
@@ -163,7 +163,7 @@ def part_checksum(fd: int, start: int, length: int) -> int:
 
 
 def boot_id() -> str:
-    """What tells one start of a machine from another, and from other machines."""
+    """An id of this boot of this machine; `-` if the machine has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

@@ -1,4 +1,4 @@
-"""Answers in JSON, as hubs give them: never trusted to be what they should be."""
+"""JSON answers of hubs, checked: they may not be what they should be."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from tao_sdk.net.failure import Failure
     from tao_sdk.net.web import Answer
 
-LARGEST_JSON = 16 << 20  # bytes; of nested lists it takes twenty times that in memory
+LARGEST_JSON = 16 << 20  # bytes; nested lists take twenty times that in memory
 
 
 def parse_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
-    """The JSON of an answer. Raises `failure(why)` where it is no JSON, or far too much."""
+    """Parse an answer as JSON. Raises `failure(why)` if it is not JSON, or is too large."""
     if len(answer.body) > LARGEST_JSON:
         raise failure(f"The answer has more than {LARGEST_JSON} bytes.")
     try:
@@ -27,12 +27,12 @@ def parse_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
 
 
 def as_record(value: Any) -> dict[str, Any]:
-    """An object of JSON; an empty one in the place of anything else."""
+    """The value if it is a JSON object, else an empty dict."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def as_records(value: Any) -> list[dict[str, Any]] | None:
-    """A list of objects; None in the place of anything else."""
+    """The value if it is a list of JSON objects, else None."""
     if not isinstance(value, list) or not all(
         isinstance(each, dict) for each in cast("list[Any]", value)
     ):

@@ -1,8 +1,7 @@
 """Inputs in the NGC catalogue: ngc://org/[team/]name[:version], a model's or a resource's files.
 
-NGC_KEY says who asks. A personal key (nvapi-...) is sent as it is; one of the older kind is changed
-for a token first. Where the key is of another organisation, what is public can still be had, as by
-a guest.
+NGC_KEY is the key. A personal key (nvapi-...) is sent as it is; an older key is exchanged for a
+token first. With a key of another organisation, public files can still be read, as a guest.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ PERSONAL = "nvapi-"
 LISTS = {
     "models": "modelFiles",
     "resources": "recipeFiles",
-}  # kind of thing -> where its files stand in an answer
+}  # kind of artifact -> the field with its files in an answer
 DENIED = (401, 403)
 
 
 class Artifact:
-    """One version of a model or a resource, as an address names it."""
+    """The model or resource in an address, at one version."""
 
     def __init__(self, uri: str, web: Web) -> None:
         self.uri, self.web = uri, web
@@ -59,10 +58,10 @@ class Artifact:
         self.lock = threading.Lock()
         self.headers: dict[str, str] = {}
         self.guest = False
-        self.outside = False  # NGC gave a file's address: it may not lead here
+        self.outside = False  # True if a server elsewhere gave a file's address
 
     def log_in(self) -> None:
-        """Get ready to ask NGC: with a token, or as a guest. Raises Failure without a key."""
+        """Set the headers for NGC: with a token, or as a guest. Raises Failure without a key."""
         if not self.key:
             raise Failure(
                 "ngc.key",
@@ -79,7 +78,7 @@ class Artifact:
             self.headers["authorization"] = "Bearer " + token
 
     def fetch_token(self) -> str:
-        """The token for a key of the older kind; "" where the key is of another organisation."""
+        """The token for an older key; "" if the key is of another organisation."""
         login = self.web.env.get("NGC_CLI_AUTH_URL") or LOGIN
         scope = f"group/ngc:{self.org}"
         scopes = [scope, f"{scope}/{self.team}"] if self.team else [scope]
@@ -93,20 +92,20 @@ class Artifact:
         return str(read_json(answer).get("token") or "") if answer.status == 200 else ""
 
     def api_url(self, kind: str, rest: str) -> str:
-        """The address of a question about the artifact; guests have addresses of their own."""
+        """The API address for the artifact. Guests have other addresses."""
         way = [*self.owner_path(), kind]
         if self.guest:
             way = [kind, *filter(None, (self.org, self.team))]
         return join_url(self.api, "/".join(map(percent.quote, ["v2", *way, self.name])) + rest)
 
     def owner_path(self) -> list[str]:
-        """`org/NAME/team/NAME`, part by part; the organisation alone where there is no team."""
+        """The parts of `org/NAME/team/NAME`; only `org/NAME` without a team."""
         if not self.team:
             return ["org", self.org]
         return ["org", self.org, "team", self.team]
 
     def find_kind(self) -> tuple[str, dict[str, Any]]:
-        """(`models` or `resources`, what NGC says of the artifact). Raises Failure."""
+        """(`models` or `resources`, NGC's description of the artifact). Raises Failure."""
         for kind in self.kinds:
             answer = self.ask_description(kind)
             if answer.status == 200:
@@ -116,7 +115,9 @@ class Artifact:
         raise AssertionError("there are kinds")
 
     def ask_description(self, kind: str) -> Answer:
-        """NGC's answer about the artifact; as a guest where our key does not count."""
+        """NGC's description of the artifact. If our key is denied, try as a guest, and stay one if
+        that works.
+        """
         answer = self.web.ask("GET", self.api_url(kind, ""), self.headers)
         if answer.status in DENIED and not self.guest:
             self.guest, self.headers, before = True, {}, self.headers
@@ -127,7 +128,7 @@ class Artifact:
         return answer
 
     def list_files(self, kind: str) -> Iterator[tuple[str, int]]:
-        """Path and size of every file, page after page."""
+        """(path, size) of every file, page after page. Raises Failure."""
         page: int = 0
         count: Any = 1
         pages = Pages("ngc.failed", f"{self.name}:{self.version}")
@@ -146,7 +147,7 @@ class Artifact:
             page += 1
 
     def find_link(self, kind: str, path: str) -> str:
-        """The address where a file can be read for some minutes. Raises Failure."""
+        """The address of a file, valid for some minutes. Raises Failure."""
         way = [*self.owner_path(), kind]
         if self.guest:
             way = [kind, *self.owner_path()]
@@ -155,7 +156,7 @@ class Artifact:
         answer = self.web.ask("GET", url, self.headers)
         if answer.status in DENIED and not self.key.startswith(PERSONAL) and not self.guest:
             with self.lock:
-                self.log_in()  # a token holds good for minutes, a download may take hours
+                self.log_in()  # a token is valid for minutes, a download may take hours
             answer = self.web.ask("GET", url, self.headers)
         if answer.status != 200:
             raise self.refusal(answer)
@@ -167,7 +168,7 @@ class Artifact:
         return redirect_target(answer.url, url)
 
     def refusal(self, answer: Answer) -> Failure:
-        """The Failure for an answer that is no success."""
+        """The Failure for an unsuccessful answer."""
         said = ngc_reason(answer)
         page = "/".join(
             [
@@ -211,7 +212,7 @@ class Artifact:
 
 
 class NgcSource(HttpSource):
-    """A file of an artifact; where it is to be read is asked for when it is, as the links hold good
+    """A file of an artifact. Its link is requested when it is read, because links are valid only
     for minutes.
     """
 
@@ -228,7 +229,7 @@ class NgcSource(HttpSource):
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
-    """The files of a version; of the latest where the address names none. Raises Failure."""
+    """The files of the address's version, or of the latest one. Raises Failure."""
     artifact, what = open_artifact(uri, web)
     below = artifact.below.strip("/")
     files = sorted(artifact.list_files(what))
@@ -266,13 +267,13 @@ def open_artifact(uri: str, web: Web) -> tuple[Artifact, str]:
 
 
 def is_there(uri: str, web: Web) -> None:
-    """Raise Failure unless the artifact is there, as `look` does."""
+    """Raise Failure, as `look` does, unless the artifact exists and its files can be listed."""
     artifact, kind = open_artifact(uri, web)
     next(artifact.list_files(kind), None)
 
 
 def latest_version(told: dict[str, Any], kind: str) -> str:
-    """The version that NGC calls the latest. Raises Failure for an artifact without one."""
+    """NGC's latest version of the artifact. Raises Failure if it has none."""
     about = as_record(told.get("model" if kind == "models" else "recipe"))
     version = about.get("latestVersionIdStr")
     if version:
@@ -286,7 +287,7 @@ def latest_version(told: dict[str, Any], kind: str) -> str:
 
 
 def read_page(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str, int]]:
-    """Path and size of each file of a page."""
+    """(path, size) of each file of a page. Raises Failure."""
     listed = as_records(told.get(name) or [])
     found = [(each.get("path"), each.get("sizeInBytes", -1)) for each in listed or []]
     if listed is None or not all(
@@ -298,7 +299,7 @@ def read_page(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str
 
 
 def ngc_reason(answer: Answer) -> str:
-    """The reason in NGC's own words; "" where it gives none."""
+    """NGC's own reason for a refusal; "" if it gives none."""
     try:
         about = as_record(read_json(answer).get("requestStatus"))
     except Failure:

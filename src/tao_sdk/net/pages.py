@@ -1,4 +1,4 @@
-"""Pages of a listing, counted, so that a server that never comes to an end is noticed."""
+"""Count the pages of a listing, to notice a server whose listing never ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MOST_PAGES = 10_000  # of one listing: ten million files, as a rule
 
 
 class Pages:
-    """The pages of one listing so far. `code` and `what` are those of the Failure."""
+    """The pages of one listing so far. `code` and `what` are for the Failure."""
 
     def __init__(self, code: str, what: str) -> None:
         self.code, self.what = code, what
@@ -16,10 +16,9 @@ class Pages:
         self.first = ""
 
     def add_page(self, mark: str, first: str = "") -> None:
-        """One more page, told from the others by its mark; `first` is its first entry, where each
-        page has a new mark.
+        """Add a page with its `mark`. If each page gets a new mark, `first` is its first entry.
 
-        Raises Failure for one that was there before, and for too many.
+        Raises Failure for a repeated page, and for more than MOST_PAGES.
         """
         if mark in self.marks or (first and first == self.first):
             raise self.endless_failure("The server gave the same page twice.")

@@ -1,5 +1,5 @@
-"""Percent-encoding of addresses, as signatures want it: every byte but the unreserved ones, in
-upper case.
+"""Percent-encoding of addresses as signatures require it: all bytes but unreserved ones, in upper
+case.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def path(text: str) -> str:
 
 
 def query(values: Mapping[str, str]) -> str:
-    """A query of these values, sorted as a signature wants it."""
+    """The query string of these values, sorted as a signature requires."""
     pairs = [(quote(name), quote(value)) for name, value in values.items()]
     return "&".join(map("=".join, sorted(pairs)))
 
 
 def unquote(text: str) -> str:
-    """Decode what is percent-encoded."""
+    """Decode percent-encoded bytes. Invalid sequences stay as they are."""
     first, *rest = text.encode("utf-8", "surrogateescape").split(b"%")
     out = [first]
     for each in rest:

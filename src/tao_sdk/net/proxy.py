@@ -1,4 +1,4 @@
-"""The proxy on the way to a server, as HTTP_PROXY, ALL_PROXY and NO_PROXY name it."""
+"""The proxy for a server, from HTTP_PROXY, ALL_PROXY and NO_PROXY."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
-    """The proxy that the environment names for an origin, or None.
+    """The proxy that the environment sets for an origin, or None.
 
-    NO_PROXY excepts hosts, and the metadata address, where a machine's keys come from, never has
-    a proxy.
+    None for the hosts in NO_PROXY, and for link-local addresses: a machine gets its keys from the
+    metadata service there.
     """
     scheme, host, port = origin
     url = read_variable(env, scheme + "_proxy") or read_variable(env, "all_proxy")
@@ -36,7 +36,7 @@ def read_variable(env: Mapping[str, str], name: str) -> str:
 
 
 def basic_authorization(login: str) -> str:
-    """The header's value for `user:password` of an address."""
+    """The authorization header's value for the percent-encoded `user:password` of an address."""
     from binascii import b2a_base64
 
     from tao_sdk.net.percent import unquote

@@ -1,6 +1,4 @@
-"""One source on its way into one file: which of its parts are there, and where they lie until it
-has its name.
-"""
+"""The transfer of one source into one file: its parts so far, and its temporary file."""
 
 from __future__ import annotations
 
@@ -18,30 +16,30 @@ if TYPE_CHECKING:
     from tao_sdk.net.hashing import Hashing
     from tao_sdk.net.source import Source
 
-PART = 8 << 20  # bytes that are asked for, and noted, at once
+PART = 8 << 20  # bytes of one request, and of one line in the journal
 
 
 class Reading:
-    """One source on its way into one file."""
+    """The transfer of one source into one file. `number` counts the tries to read it whole."""
 
     def __init__(self, source: Source, folder: str, number: int = 1) -> None:
         self.source, self.number = source, number
         self.path = os.path.join(folder, source.path)
         self.temporary = temporary_path(self.path, source.version)
         self.parts: dict[int, tuple[int, int]] = {}  # start -> length, crc32
-        self.digest = ""  # of the reading before, where there was one
+        self.digest = ""  # of the reading before, if there was one
         self.hashing: Hashing | None = (
-            None  # takes the checksum while the parts come, where they are several
+            None  # the running checksum, if the file comes in several parts
         )
-        self.looked = threading.Lock()  # held for good by the one who asks which checksum that is
-        self.opening = threading.Lock()  # held while the file is made
+        self.looked = threading.Lock()  # taken, and never released, by the thread that asks for it
+        self.opening = threading.Lock()  # held while the file is created
         self.fd = -1
         self.writers = 0
         self.stale = False
 
     def missing_parts(self) -> Iterator[tuple[int, int]]:
-        """The parts [start, stop) that are not there yet; a file without bytes is one part without
-        any.
+        """The parts [start, stop) that have not arrived. An empty file is one empty part; a source
+        without a known version is one part.
         """
         size = self.source.size
         if not self.source.known:
@@ -53,14 +51,14 @@ class Reading:
 
     @property
     def is_complete(self) -> bool:
-        """True if all bytes have come."""
+        """True if all bytes have arrived."""
         size = self.source.size
         if not self.source.known:
             return 0 in self.parts
         return len(self.parts) == max(1, -(-size // PART))
 
     def on_disk(self) -> int:
-        """Bytes that it takes on the disk already, those of broken-off parts among them."""
+        """The bytes that it already takes on the disk, unfinished parts included."""
         try:
             return os.stat(self.temporary).st_blocks * 512
         except OSError:
@@ -72,7 +70,7 @@ class Reading:
         return self.source.size <= PART
 
     def end_from(self, at: int) -> int:
-        """Where the bytes end that follow without a gap from `at`, the start of a part."""
+        """The offset of the first gap from `at`, the start of a part, on."""
         while at in self.parts and not self.stale:
             at += max(1, self.parts[at][0])
         return at
@@ -85,7 +83,7 @@ class Reading:
 
 
 def temporary_path(path: str, version: str) -> str:
-    """The hidden name of a version of a file while it is on its way."""
+    """The hidden name of one version of a file while it is being fetched."""
     folder, name = os.path.split(path)
     mark = sha256((f"{name}@{version}").encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return os.path.join(folder, f".{name[:48]}.{mark}{PART_END}")

@@ -1,7 +1,7 @@
-"""Redirects: where a server may lead a request, and where nobody follows it.
+"""Redirects: the targets that are followed, and those that are refused.
 
-https never leads to http, and no server of elsewhere leads to this machine itself, to its
-neighbours on the link, or to its metadata.
+https never redirects to http, and no server elsewhere redirects to this machine itself, to
+link-local addresses, or to the metadata service.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from tao_sdk.net.wire import Connection
 
 REDIRECTS = (301, 302, 303, 307, 308)
-# Headers that are no secret of one host's, and may go to the next one.
+# Headers that are not secret and may go to the next host.
 CARRIED = ("accept", "content-type", "if-match", "if-range", "range")
-# How addresses begin that only this machine reaches.
+# Prefixes of addresses that only this machine reaches.
 LOCAL_IPV4 = ("127.", "169.254.", "0.")
 LOCAL_IPV6 = ("::1", "::")
 LOCAL_IPV6_STARTS = ("fe8", "fe9", "fea", "feb", "fd00:ec2:")
 
 
 def redirect_target(url: str, to: str) -> str:
-    """The address that the server at `url` leads to. Raises Failure if it is not followed."""
+    """The target of a redirect from `url`. Raises Failure for a target that is not allowed."""
     onward = resolve_location(url, to.replace(" ", "%20"))
     scheme, host, _ = split_url(onward)[0]
     if not in_one_line(onward):
@@ -62,7 +62,7 @@ def resolve_location(url: str, to: str) -> str:
 
 
 def redirect_refused(url: str, to: str, why: str) -> Failure:
-    """The Failure for a redirect that is not followed."""
+    """The Failure for a redirect that is not allowed."""
     source = f"{shown(url)} leads" if url else "An address led"
     return Failure(
         "web.redirect",
@@ -82,17 +82,17 @@ def is_control(char: str) -> bool:
 
 
 def is_here(connection: Connection) -> bool:
-    """True if the connection ends at this machine, or at what only this machine reaches."""
+    """True if the connection ends at this machine, or at an address that only it reaches."""
     if not connection.proxy:
         return is_local_address(connection.peer)
-    host = connection.origin[1].rstrip(".")  # a proxy finds out where a name leads
+    host = connection.origin[1].rstrip(".")  # the proxy resolves the name
     return is_local_address(host) or host == "localhost" or host.endswith(".localhost")
 
 
 def is_local_address(address: str) -> bool:
-    """True for a loopback or link-local address, in whatever way it is written."""
+    """True for a loopback or link-local address in any notation."""
     with contextlib.suppress(OSError, ValueError):  # a host name, or an IPv4 address
-        address = inet_ntop(AF_INET6, inet_pton(AF_INET6, address))  # the shortest way to write it
+        address = inet_ntop(AF_INET6, inet_pton(AF_INET6, address))  # the shortest notation
     address = address.rpartition("::ffff:")[2] if "." in address else address
     try:
         return inet_ntoa(inet_aton(address)).startswith(LOCAL_IPV4)

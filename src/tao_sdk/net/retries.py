@@ -1,4 +1,4 @@
-"""Retries: how long a request is tried again, and the pauses between tries."""
+"""Retries: for how long a request is retried, and the pauses between tries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tao_sdk.net.wire import Origin
 
     class Servers(Protocol):
-        """What Web knows of the servers that it asked."""
+        """The state of the servers, which Web keeps."""
 
         env: Mapping[str, str]
         patience: float
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 BUSY = (429, 500, 502, 503, 504)  # statuses that are worth a retry
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0  # seconds between tries
-LONGEST_RETRY_AFTER = 30.0  # seconds that a server can ask for
-PATIENCE = 300.0  # seconds for a server that has answered before
-STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than a short absence
-TRIES_BEFORE_EVENT = 3  # most that is broken answers before
+LONGEST_RETRY_AFTER = 30.0  # seconds that a server can ask us to wait
+PATIENCE = 300.0  # seconds of retries for a server that has answered before
+STRANGER = 20.0  # for a server that never has: more likely a wrong name than a short absence
+TRIES_BEFORE_EVENT = 3  # most failures are over before this try
 AWAY = (
     90.0  # seconds after a failed try in which a server counts as away; the next try comes by then
 )
-NAMELESS_TRIES = 3  # of a host name that does not resolve, if its server has never answered
+NAMELESS_TRIES = 3  # for a host name that does not resolve, if its server has never answered
 
 
 class Patience:
-    """The time for all tries, and growing random pauses between them."""
+    """The time limit for all tries, and growing random pauses between them."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.reset()
 
     def reset(self) -> None:
-        """Start the time anew, because something came."""
+        """Restart the time and the pauses, because data arrived."""
         self.started = 0.0
         self.count = 0
 
@@ -65,7 +65,7 @@ class Patience:
 
 
 class Retry(Patience):
-    """The tries of one request. `patience` in seconds; 0 is what the server deserves."""
+    """The tries of one request. `patience`: seconds; 0: the usual time for this server."""
 
     def __init__(self, servers: Servers, origin: Origin, patience: float = 0.0) -> None:
         usual = servers.patience
@@ -86,14 +86,16 @@ class Retry(Patience):
         return super().wait(least)
 
     def after_error(self, error: OSError) -> None:
-        """Sleep until the next try. Raises Failure where another try is no use."""
+        """Sleep until the next try. Raises Failure if a retry cannot help, or the time is up."""
         if is_permanent(error) or self.is_wrong_name(error) or not self.wait():
             raise unreachable(error, self.origin, self.servers.env) from error
         if self.count == TRIES_BEFORE_EVENT and not self.given:
             self.tell_waiting(error)
 
     def is_wrong_name(self, error: OSError) -> bool:
-        """True if the host name did not resolve often enough, and has never answered."""
+        """True if the host name failed to resolve NAMELESS_TRIES times, and its server has never
+        answered.
+        """
         if not is_unknown_name(error) or self.servers.known.get(self.origin):
             return False
         return self.count + 1 >= NAMELESS_TRIES
@@ -105,16 +107,16 @@ class Retry(Patience):
             self.servers.tell("waiting", host=silent_host(error, self.origin, self.servers.env))
 
     def after_busy(self, retry_after: str) -> bool:
-        """Sleep as long as a busy server asks for. False when the time is up.
+        """Sleep as long as a busy server asks. False when the time is up.
 
-        The server has answered, so it gets the time of one that is known.
+        The server has answered, so it gets the time limit of a known server.
         """
         self.seconds = self.given or self.servers.patience
         return self.wait(retry_after_seconds(retry_after))
 
 
 def retry_after_seconds(value: str) -> float:
-    """The seconds of a retry-after header, within its limit; 0 for a date or nonsense."""
+    """The seconds of a retry-after header, at most LONGEST_RETRY_AFTER; 0 for any other text."""
     return min(LONGEST_RETRY_AFTER, float(max(0, digits(value))))
 
 

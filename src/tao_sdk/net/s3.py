@@ -10,8 +10,8 @@
     s3.put(bucket, key, body, only_new) -> the version (ETag); body is bytes or a path; a large one
                                            goes in parallel parts
 
-A refusal is a Failure with a code of its own (s3_words.py). Not here: how a store is asked
-(s3_store.py), what is fetched where (transfer.py), what an address of a job means (s3_source.py).
+Each kind of refusal is a Failure with its own code (s3_words.py). Not here: the requests to a store
+(s3_store.py), transfers to files (transfer.py), the addresses in a job (s3_source.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class S3(Store):
             yield from read_entries(page)
 
     def pages(self, bucket: str, query: Mapping[str, str]) -> Iterator[str]:
-        """The XML of each page of a listing. Raises Failure for a listing without an end."""
+        """The XML of each page of a listing. Raises Failure, also for a listing without an end."""
         asked = {"list-type": "2", "encoding-type": "url", **query}
         pages = Pages("s3.listing", f"s3://{bucket}/{query['prefix']}")
         while True:
@@ -81,11 +81,11 @@ class S3(Store):
         version: str,
         whole: Headers | None = None,
     ) -> Iterator[memoryview]:
-        """The bytes [start, stop) of that version. Raises Failure, Changed, and OSError when the
-        body breaks: then the rest can be asked for.
+        """The bytes [start, stop) of that version. Raises Failure, Changed, and OSError if the body
+        breaks off: then the caller can request the rest.
 
-        Where these are all bytes of the object, `whole` is filled with the headers of the answer,
-        its checksum among them.
+        `whole` is given if these are all bytes of the object. It is filled with the headers of the
+        answer, including the checksum.
         """
         if start == stop:
             return
@@ -120,23 +120,22 @@ class S3(Store):
         only_new: bool = False,
         good: Callable[[], object] = object,
     ) -> str:
-        """Store bytes, or a file as it is now. The version that was stored.
+        """Store bytes, or the file at a path, and return the stored version.
 
-        Raises Changed when `only_new` and the key is taken, when the file becomes shorter
-        meanwhile, and when `not good()` after the parts of a large one were sent: it is then given
-        up.
+        Raises Changed if `only_new` and the key exists, if the file becomes shorter meanwhile, and
+        if `good()` is false after the parts of a large file were sent: its upload is then aborted.
         """
 
         return Put(self, bucket, key, only_new, good).store(body)
 
 
 def is_other_version(answer: Answer, version: str) -> bool:
-    """True if the answer is about another version than the one that was asked for."""
+    """True if the answer is about another version than the requested one."""
     return bool(version) and answer.headers.get("etag", version) != version
 
 
 def key_decoder(page: str) -> Callable[[str], str]:
-    """What decodes the keys of a page, by whether the store says that it has encoded them."""
+    """The function that decodes the keys of a page: the page says if the store encoded them."""
     return decode_form if inner(page, "EncodingType") == "url" else str
 
 

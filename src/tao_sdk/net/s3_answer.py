@@ -1,8 +1,8 @@
-"""Whether it is the store that answers: a captive portal, a web server and a proxy's page say 200
-to everything, too.
+"""Check that an answer comes from a store: a captive portal, a web server and a proxy's page say
+200 to everything, too.
 
-Here: what the answers of a store have, where a redirect leads that may be followed, and what a
-person reads otherwise. Not here: the refusals of a store itself (s3_words.py).
+Here: the marks of a store's answers, the redirects that may be followed, and the Failures for other
+answers. Not here: the refusals of a store itself (s3_words.py).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tao_sdk.net.web import Answer
 
 PAGES = ("<!doctype html", "<html")
-START = 500  # characters of a body that tell what it is
+START = 500  # characters of a body that show its kind
 LONGEST_HOST = 200
-BUSY_PAGES = 500  # from here on a page may be a load balancer's, in front of a store that is busy
+BUSY_PAGES = 500  # from this status on, a page may come from a load balancer before a busy store
 
 
 def check_document(answer: Answer, root: str, store: Endpoint) -> None:
@@ -44,12 +44,12 @@ def is_html(answer: Answer) -> bool:
 
 
 def says_amazon(answer: Answer) -> bool:
-    """True if the headers are those of S3."""
+    """True if the answer has headers of S3."""
     return any(name.startswith("x-amz-") for name in answer.headers)
 
 
 def is_page(answer: Answer) -> bool:
-    """True if a refusal is a web page: it holds no store's own words."""
+    """True if a refusal is a web page, not a store's own document."""
     return answer.status < BUSY_PAGES and answer.text[:START].lstrip().lower().startswith(PAGES)
 
 
@@ -74,9 +74,7 @@ def no_store(answer: Answer, store: Endpoint) -> Failure:
 
 
 def led_to(answer: Answer) -> str:
-    """The scheme, host and port that a redirect leads to, safe to show; "" where it leads nowhere
-    else.
-    """
+    """The scheme, host and port of a redirect to another server, safe to show; "" without one."""
     here = split_url(answer.url)[0]
     location, named = answer.headers.get("location", ""), inner(answer.text, "Endpoint")
     if answer.status not in REDIRECTS or not (location or named):
@@ -90,7 +88,7 @@ def led_to(answer: Answer) -> str:
 
 
 def plain_host(host: str) -> str:
-    """The start of a text that can be part of a host's name: anyone may have sent it."""
+    """The start of a text, with only the characters of a host's name: anyone may have sent it."""
     return "".join(char for char in host[:LONGEST_HOST] if char.isalnum() or char in ".-_:[]")
 
 
@@ -107,7 +105,7 @@ def redirect_failure(to: str, answer: Answer, store: Endpoint) -> Failure:
 
 
 def wants_https(answer: Answer) -> int:
-    """The port at which the same host wants to be asked the same by https; 0 for none."""
+    """The port, if the answer redirects to the same host and path by https; else 0."""
     location = answer.headers.get("location", "")
     if answer.status not in REDIRECTS or not location:
         return 0

@@ -1,7 +1,7 @@
-"""Where the keys for S3 come from: environment, web identity, container, instance; renewed before
-they end.
+"""Find the keys for S3, in the environment, web identity, container or instance, and renew them
+before they expire.
 
-Without any, requests go out unsigned, which is what a public bucket wants.
+Without keys, requests are not signed, which works for a public bucket.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
     from tao_sdk.net.web import Answer, Headers, Web
 
-# Of an access key, its secret, and the session token of keys that end.
+# The variables with an access key, its secret, and the session token of keys that expire.
 NAMES = (
     ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
     ("ACCESS_KEY", "SECRET_KEY", ""),
 )
 EARLY = (
-    300.0  # seconds before their end that keys are renewed; half their life when that is shorter
+    300.0  # keys are renewed this many seconds before they expire, or at half their life if later
 )
-SHORT = 2.0  # seconds for who may not be there
-LATER = 30.0  # until others are asked for again
+SHORT = 2.0  # seconds of retries for a service that may not exist
+LATER = 30.0  # seconds until the next try to renew keys
 CONTAINER = "http://169.254.170.2"
 INSTANCE = "http://169.254.169.254"
 NO_KEYS = "What came holds no keys: a login page of the network, perhaps"
 
 
 class Keys:
-    """A key pair; `ends` is the unix time when it does, 0 for never."""
+    """A key pair. `ends`: the unix time when it expires; 0 for never."""
 
     def __init__(self, access: str, secret: str, token: str = "", ends: float = 0.0) -> None:
         self.access, self.secret, self.token, self.ends = access, secret, token, ends
@@ -47,7 +47,7 @@ class Keys:
 
 
 class Credentials:
-    """The keys that this job's surroundings offer; safe to ask from many threads."""
+    """The keys from this job's environment, container or machine. Thread-safe."""
 
     def __init__(self, web: Web, on_aws: bool) -> None:
         self.web, self.env, self.on_aws = web, web.env, on_aws
@@ -57,7 +57,7 @@ class Credentials:
         self.asked = False
 
     def current_keys(self) -> Keys | None:
-        """The keys that are good now; None for an unsigned request."""
+        """The current keys, renewed if due; None to send requests unsigned."""
         keys = self.keys
         if self.asked and not (keys and keys.is_old):
             return keys
@@ -67,7 +67,7 @@ class Credentials:
             return self.keys
 
     def renew_keys(self, refused: Keys) -> bool:
-        """Get other keys in the place of refused ones. False where there are none."""
+        """Replace keys that the store refused. True if there are other keys now."""
         if not refused.ends:
             return False
         with self.lock:
@@ -76,7 +76,7 @@ class Credentials:
             return self.keys is not None and self.keys.access != refused.access
 
     def fetch_keys(self) -> Keys | None:
-        """New keys; the old ones where no new ones can be had just now."""
+        """New keys, or the old ones if there are no new ones now. Raises Failure without either."""
         keys = self.keys
         if keys:
             keys.due = time.time() + LATER
@@ -90,8 +90,8 @@ class Credentials:
     def ask_provider(
         self, web: Web, method: str, url: str, headers: Headers, body: bytes = b""
     ) -> Answer:
-        """The answer of a service that gives keys. A short limit holds where there are keys
-        already. No other server is asked, whatever redirects say.
+        """The answer of a service that issues keys. If there are keys already, retries stop after
+        SHORT seconds. Redirects are not followed.
         """
         return web.ask(method, url, headers, body, follow=False, patience=SHORT * bool(self.keys))
 
@@ -106,7 +106,7 @@ class Credentials:
         return self.near
 
     def find_keys(self) -> Keys | None:
-        """The keys of the first place that has some; None where none has."""
+        """The keys from the first place that has some, or None."""
         for names in NAMES:
             access, secret, token = [self.env.get(name, "") for name in names]
             if access and secret:
@@ -125,8 +125,8 @@ class Credentials:
         return None
 
     def web_identity_keys(self) -> Keys:
-        """The keys that the token service gives for the token in a file, which is replaced now and
-        then.
+        """The keys that the token service issues for the token in a file. The file is read each
+        time, because the token is replaced now and then.
         """
         from tao_sdk.net.percent import query
         from tao_sdk.net.s3_xml import inner
@@ -152,7 +152,7 @@ class Credentials:
         raise no_keys("The token service does not give keys", answer, why)
 
     def container_keys(self) -> Keys:
-        """The keys of the container's role, from the service that its environment names."""
+        """The keys of the container's role, from the service in its environment variables."""
         relative = self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
         url = CONTAINER + relative if relative else self.env["AWS_CONTAINER_CREDENTIALS_FULL_URI"]
         headers: Headers = {}
@@ -166,7 +166,7 @@ class Credentials:
         return from_json(answer, "The container's credentials endpoint gives no keys")
 
     def instance_keys(self, endpoint: str) -> Keys | None:
-        """The keys of this machine's role; None where no service gives any."""
+        """The keys of this machine's role; None if no service offers any."""
         try:
             headers = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
             url = endpoint + "/latest/api/token"
@@ -174,7 +174,7 @@ class Credentials:
         except Failure:
             return None
         if token.status == 200 and not is_word(token.text):
-            return None  # a page: somebody else answers there
+            return None  # a web page: another server answers there
         headers = {"x-aws-ec2-metadata-token": token.text.strip()} if token.status == 200 else {}
         url = endpoint + "/latest/meta-data/iam/security-credentials/"
         role = self.ask_provider(self.direct_web(), "GET", url, headers)
@@ -184,18 +184,18 @@ class Credentials:
         return from_json(answer, "The instance's metadata service gives no keys")
 
     def looked_places(self) -> str:
-        """The other places where keys were looked for, for a message."""
+        """The other places that were searched for keys, for a message."""
         instance = ", and the instance's metadata" if self.on_aws else ""
         return "AWS_WEB_IDENTITY_TOKEN_FILE, AWS_CONTAINER_CREDENTIALS_FULL_URI" + instance
 
 
 def is_word(text: str) -> bool:
-    """True for a text without blanks that can be a token or a role's name, and is no page."""
+    """True for a text without blanks that can be a token or a role's name, not a web page."""
     return len(text.split()) == 1 and "<" not in text and text.strip().isprintable()
 
 
 def from_json(answer: Answer, what: str) -> Keys:
-    """The keys in an answer. Raises a Failure that begins with `what` where there are none."""
+    """The keys in an answer. Raises a Failure that begins with `what` if there are none."""
     if answer.status != 200:
         raise no_keys(what, answer, "")
     import json
@@ -212,7 +212,7 @@ def from_json(answer: Answer, what: str) -> Keys:
 
 
 def unix_time(text: str) -> float:
-    """2026-01-31T10:20:30Z as seconds; 0 for none."""
+    """Unix seconds of 2026-01-31T10:20:30Z; 0 for an empty text."""
     from calendar import timegm
 
     return float(timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))) if text else 0.0

@@ -1,7 +1,7 @@
-"""Where requests to S3 go and how they are signed: endpoint, region, style and keys, and what
-servers told about them.
+"""The target and the signature of requests to S3: endpoint, region, style and keys, with the
+servers' corrections to them.
 
-Not here: the asking itself (s3_store.py), and what a person reads when it fails (s3_words.py).
+Not here: the requests themselves (s3_store.py), and the texts of failures (s3_words.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_REGION")
 AWS = (".amazonaws.com", ".amazonaws.com.cn")
-GLOBAL = "s3.amazonaws.com"  # AWS's endpoint that names no region
+GLOBAL = "s3.amazonaws.com"  # AWS's endpoint without a region
 STYLES = ("AWS_S3_ADDRESSING_STYLE", "S3_ADDRESSING_STYLE")
 BETWEEN = str.maketrans(
     "", "", "._-"
@@ -41,7 +41,7 @@ BUCKET_NAME = (
 
 
 class Endpoint:
-    """One endpoint with its keys; safe to use from many threads."""
+    """One endpoint with its keys. Thread-safe."""
 
     def __init__(self, web: Web) -> None:
         self.web = web
@@ -52,7 +52,7 @@ class Endpoint:
         ) == "virtual"
         self.credentials = Credentials(web, on_aws=not self.endpoint)
         self.signers: dict[str, Signer] = {}
-        self.regions: dict[str, str] = {}  # of buckets, where a server told
+        self.regions: dict[str, str] = {}  # bucket -> its region, if a server said so
         self.believed = (
             -3600.0
         )  # when it was seen to be a store, on the monotonic clock (s3_answer.py)
@@ -82,7 +82,7 @@ class Endpoint:
         return endpoint + path + ("?" + percent.query(query) if query else "")
 
     def signer(self, bucket: str) -> Sign:
-        """What signs each try of a request for a bucket, with the keys and the time of that try."""
+        """A function that signs each try of a request for a bucket, with the keys and time then."""
         region = self.regions.get(bucket, self.region)
         signer = self.signers.setdefault(region, Signer(region))
 
@@ -99,27 +99,27 @@ class Endpoint:
         return sign
 
     def clock_ahead(self, answer: Answer) -> float:
-        """Seconds that the server's clock is ahead of ours."""
+        """The seconds by which the server's clock is ahead of ours; 0.0 if it does not say."""
         date = unix_time(answer.headers.get("date", ""))
         return date - time.time() if date else 0.0
 
 
 def check_bucket(bucket: str) -> None:
-    """Raise Failure for a text that is no name of a bucket."""
+    """Raise Failure if the text cannot be a bucket's name."""
     if not is_bucket(bucket):
         what, next = BUCKET_NAME
         raise Failure("s3.bucket_name", what % {"bucket": bucket}, "", next)
 
 
 def is_bucket(name: str) -> bool:
-    """True for the name of a bucket. With a : or # in it, its host would be another one, and get a
-    token.
+    """True if the text can be a bucket's name. A : or # in it would make another host of it, and
+    that host would get a token.
     """
     return name.isascii() and name.translate(BETWEEN).isalnum()
 
 
 def unix_time(date: str) -> float:
-    """Seconds since 1970 of Sat, 21 Nov 2026 08:26:14 GMT; 0 for any other text."""
+    """Unix seconds of `Sat, 21 Nov 2026 08:26:14 GMT`; 0 for any other text."""
     from calendar import timegm
 
     try:
@@ -129,15 +129,15 @@ def unix_time(date: str) -> float:
 
 
 def first_value(env: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """The value of the first of these variables that is set; "" where none is."""
+    """The value of the first of these variables that is set; "" if none is."""
     return next((env[name] for name in names if env.get(name)), "")
 
 
-# Regions of AWS, whose endpoints have them in their names
+# Regions of AWS, which are part of its endpoints' names
 
 
 def region_named(answer: Answer) -> str:
-    """The region in the endpoint of AWS that a redirect of AWS leads to; "" for anybody else's."""
+    """The region in the target of a redirect by AWS; "" if the answer is not from AWS."""
     if not on_aws(split_url(answer.url)[0]):
         return ""
     named = (
@@ -153,7 +153,7 @@ def on_aws(origin: Origin) -> bool:
 
 
 def region_of(host: str) -> str:
-    """eu-west-3 of bucket.s3.eu-west-3.amazonaws.com; "" for a host without a region."""
+    """The region in a host: eu-west-3 for bucket.s3.eu-west-3.amazonaws.com; "" without one."""
     suffix = next((each for each in AWS if host.endswith(each)), "")
     if not suffix:
         return ""
@@ -166,7 +166,7 @@ def region_of(host: str) -> str:
 
 
 def regional_endpoint(endpoint: str, region: str) -> str:
-    """The endpoint of AWS for another region; any other endpoint as it is."""
+    """AWS's endpoint for another region. An endpoint outside AWS stays as it is."""
     origin, _ = split_url(endpoint)
     host = origin[1]
     if not on_aws(origin):

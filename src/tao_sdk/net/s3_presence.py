@@ -1,4 +1,4 @@
-"""Whether an address in a bucket names something, without a list of all that is there."""
+"""Check that an address in a bucket exists, without listing everything below it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def is_there(uri: str, web: Web) -> None:
-    """Raises the Failure of s3_source.look where there is nothing. Lists no whole folder."""
+    """Raise the Failure of s3_source.look if there is nothing. It does not list a whole folder."""
     from tao_sdk.net.s3 import S3
     from tao_sdk.net.s3_source import find_object, nothing_there
 

@@ -1,9 +1,8 @@
-"""Storing an object: one request when it is small, parts side by side when it is large; what
-arrived is compared.
+"""Store an object: a small one with one request, a large one in parallel parts; then verify it.
 
-A store can keep less than it was sent and say 200 to it, so each body goes with its CRC-32, and
-what the store says it has is compared: its CRC-32, else its MD5. An upload in parts that fails is
-given up, so that nobody pays for its parts.
+A store can keep less than it was sent and still answer 200. So each body is sent with its CRC-32,
+and compared with the store's CRC-32, or else its MD5. A failed upload in parts is aborted, so that
+nobody pays for its parts.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
     from tao_sdk.net.s3_store import Store
     from tao_sdk.net.web import Answer, Headers
 
-PART = 8 << 20  # the least; S3 takes at most 10,000 parts
+PART = 8 << 20  # bytes, at least; S3 allows at most 10,000 parts
 MOST_PARTS = 9_000
 THREADS = 16
-TRIES = 3  # of a body that arrives as another one
+TRIES = 3  # for a body that arrives damaged
 BLOCK = 1 << 18
 BROKEN_BODY = (
     "BadDigest",
@@ -50,7 +49,7 @@ PART_XML = (
 
 
 class Piece:
-    """Bytes of an open file, or of memory, that are sent as one body."""
+    """A range of an open file, or of bytes in memory, that is sent as one body."""
 
     def __init__(self, fd: int, data: bytes, start: int, size: int) -> None:
         self.fd, self.data, self.start, self.size = fd, data, start, size
@@ -69,11 +68,13 @@ class Piece:
 
     @property
     def body(self) -> bytes | Piece:
-        """The bytes of a small piece; a larger one itself, which is sent in chunks."""
+        """The body of a request: the bytes of a small piece; a larger piece itself, which is sent
+        in chunks.
+        """
         return b"".join(self.read_chunks()) if self.size <= BLOCK else self
 
     def send(self, sock: socket, plain: bool) -> None:
-        """Send all of it. Without TLS the kernel sends it straight from the file."""
+        """Send the whole piece. Without TLS (`plain`) the kernel sends it right from the file."""
         if plain and self.fd >= 0:
             self.send_file(sock)
             return
@@ -109,7 +110,7 @@ class Piece:
 
 
 class Put:
-    """One object on its way into a bucket."""
+    """Stores one object in a bucket."""
 
     def __init__(
         self, s3: Store, bucket: str, key: str, only_new: bool, good: Callable[[], object]
@@ -119,10 +120,9 @@ class Put:
         self.checksum = ""  # of the whole
 
     def store(self, body: bytes | str) -> str:
-        """Store the object. Its version.
+        """Store the object and return its version.
 
-        Raises Failure, and Changed where the key is taken and must not be, or the file changes
-        meanwhile.
+        Raises Failure, and Changed if the key exists and must not, or the file changes meanwhile.
         """
         if isinstance(body, bytes):
             return self.send_whole(Piece(-1, body, 0, len(body)))
@@ -133,7 +133,7 @@ class Put:
             os.close(fd)
 
     def send_whole(self, whole: Piece) -> str:
-        """Store a small object with one request, a large one in parts. Its version."""
+        """Store a small object with one request, a large one in parts. Return its version."""
         if whole.size <= PART:
             self.checksum = encode_checksum(whole.crc32)
             return self.stored_version(self.send_piece(whole, {}, self.condition))
@@ -141,7 +141,9 @@ class Put:
         return upload.run()
 
     def send_piece(self, piece: Piece, query: dict[str, str], headers: Headers) -> Answer:
-        """The answer to a piece. A piece that arrived damaged is sent again."""
+        """Send a piece and return the store's answer. A piece that arrived damaged is sent again,
+        up to TRIES times. Raises Failure.
+        """
         for _ in range(TRIES):
             checksum = encode_checksum(piece.crc32)
             asked = {
@@ -165,8 +167,8 @@ class Put:
         )
 
     def stored_version(self, answer: Answer) -> str:
-        """The version that was stored. A refusal because the key is taken may be about our own
-        object, of an earlier try.
+        """The stored version. If the key exists already, that may be our own object from an earlier
+        try: then its version. Raises Failure, Changed.
         """
         if answer.status == 200 and not inner(answer.text, "Code"):
             return inner(answer.text, "ETag") or answer.headers.get("etag", "")
@@ -190,12 +192,12 @@ class Upload:
             for start in range(0, whole.size, size)
         ]
         self.next = iter(enumerate(self.pieces, 1))
-        self.done: dict[int, tuple[str, int]] = {}  # part -> its version, its crc32
+        self.done: dict[int, tuple[str, int]] = {}  # part number -> its version, its CRC-32
         self.crew = Crew()
         self.id = ""
 
     def run(self) -> str:
-        """Store the object in parts. Its version. Raises as Put.store."""
+        """Store the object in parts and return its version. Raises as Put.store."""
         asked = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
         answer = self.ask_store("POST", {"uploads": ""}, headers=asked)
         self.id = upload_id(answer, self.put.bucket, self.put.key, self.put.s3)
@@ -253,7 +255,7 @@ class Upload:
             **self.put.condition,
         }
         pause = Patience(self.put.s3.web.patience)
-        # a store may begin its answer before it knows, and then tell in a 200 that it was too busy
+        # a store may begin its answer early, and then report in a 200 that it was too busy
         while True:
             answer = self.ask_store("POST", {"uploadId": self.id}, body.encode(), asked)
             if (
@@ -267,7 +269,7 @@ class Upload:
         return self.put.stored_version(answer)
 
     def abort_upload(self) -> None:
-        """Give the upload up, if the store can be asked. The next attempt removes what stays."""
+        """Abort the upload, if the store answers. The next attempt removes what stays."""
         try:
             self.ask_store("DELETE", {"uploadId": self.id})
         except (Failure, OSError):
@@ -275,8 +277,8 @@ class Upload:
 
 
 def part_size(size: int) -> int:
-    """Bytes of each part for an object of `size` bytes. Equal sizes have equal parts, so that an
-    object's version can be foretold.
+    """The bytes of each part for an object of `size` bytes. Objects of the same size get the same
+    parts, so that an object's version can be predicted.
     """
     return max(PART, -(-size // MOST_PARTS))
 
@@ -286,7 +288,7 @@ def encode_checksum(checksum: int) -> str:
 
 
 def has_arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
-    """True if the store's checksum is ours, or if it tells none that can be compared."""
+    """True if the store's checksum is ours, or if it sends none that can be compared."""
     if "x-amz-checksum-crc32" in headers:
         return headers["x-amz-checksum-crc32"] == checksum
     version = headers.get("etag", "").strip('"')
@@ -298,7 +300,7 @@ def has_arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
 
 
 def upload_id(answer: Answer, bucket: str, key: str, s3: Store) -> str:
-    """The id of the upload that was begun. Raises the Failure that tells why none was."""
+    """The id of the new upload. Raises Failure if the store did not begin one."""
     if answer.status != 200:
         raise refusal(answer, bucket, key, s3)
     check_document(answer, "InitiateMultipartUploadResult", s3)
@@ -306,7 +308,9 @@ def upload_id(answer: Answer, bucket: str, key: str, s3: Store) -> str:
 
 
 def sweep(s3: Store, bucket: str, prefix: str, keys: Container[str] | None = None) -> int:
-    """Give up the uploads below a prefix, or those of `keys` only. The number of them."""
+    """Abort the unfinished uploads below a prefix, or only those of `keys`. Return the number found
+    below the prefix.
+    """
     answer = s3.ask("GET", bucket, "", {"uploads": "", "prefix": prefix})
     begun: list[str] = list(elements(answer.text, "Upload"))
     for each in begun:

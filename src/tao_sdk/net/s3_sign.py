@@ -1,5 +1,5 @@
-"""Signature version 4 of one request to S3: pure. The bodies are not signed but carry a checksum of
-their own.
+"""Signature version 4 of one request to S3. Pure. Bodies are not signed: they have their own
+checksums.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INNER, OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C)
 
 
 def hmac(key: bytes, data: bytes) -> bytes:
-    """HMAC-SHA256; Python's own module brings twice the code of this file with it."""
+    """HMAC-SHA256. Python's own module would load twice as much code as this file has."""
     if len(key) > BLOCK:
         key = sha256(key).digest()
     key += bytes(BLOCK - len(key))
@@ -26,7 +26,7 @@ def hmac(key: bytes, data: bytes) -> bytes:
 
 
 class Signer:
-    """Signs for one region and service; the key of a day is made once."""
+    """Signs for one region and service. The key of a day is computed once."""
 
     def __init__(self, region: str, service: str = "s3") -> None:
         self.region, self.service = region, service
@@ -36,9 +36,7 @@ class Signer:
     def sign(
         self, keys: Keys, method: str, host: str, target: str, headers: dict[str, str], now: float
     ) -> dict[str, str]:
-        """The headers with the signature added. `target` is the encoded path and, sorted, the
-        query.
-        """
+        """The headers with the signature added. `target`: the encoded path and sorted query."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
         path, _, query = target.partition("?")
         signed = {

@@ -1,5 +1,5 @@
-"""Inputs that lie in S3: s3://bucket/key is an object or a folder of them, told
-apart by looking.
+"""Inputs in S3: s3://bucket/key is an object or a folder of objects; a look at the store decides
+which.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class S3Source(Source):
     def __init__(self, s3: S3, bucket: str, key: str, path: str, size: int, version: str) -> None:
         super().__init__(path, size, version)
         self.s3, self.bucket, self.key = s3, bucket, key
-        self.headers: dict[str, str] = {}  # of an answer about the whole of this version
+        self.headers: dict[str, str] = {}  # of an answer about the whole object, this version
 
     def read(self, start: int, stop: int) -> Iterator[memoryview]:
         whole = (start, stop) == (0, self.size)
@@ -50,7 +50,7 @@ class S3Source(Source):
 
 
 def stored_checksum(headers: dict[str, str]) -> tuple[str, str]:
-    """(kind, hex) of the whole object's checksum that its headers tell; ("", "") for none."""
+    """(kind, hex) of the whole object's checksum in its headers; ("", "") for none."""
     if headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT":
         for kind in ("crc32", "sha256", "sha1"):
             value = headers.get("x-amz-checksum-" + kind, "")
@@ -63,7 +63,7 @@ def stored_checksum(headers: dict[str, str]) -> tuple[str, str]:
 
 
 def to_hex(checksum: str) -> str:
-    """A checksum in base64 as hex; `?`, which fits no file, for what is no base64."""
+    """A base64 checksum as hex; `?`, which matches no file, for a text that is not base64."""
     try:
         return a2b_base64(checksum).hex()
     except ValueError:
@@ -71,7 +71,7 @@ def to_hex(checksum: str) -> str:
 
 
 def look(uri: str, kind: str, web: Web) -> Found:
-    """The object of exactly that key, or all below it. The declared kind is looked for first.
+    """The object with exactly that key, or all objects below it. The declared kind is tried first.
     Raises Failure.
     """
     bucket, _, key = uri.partition("://")[2].partition("/")
@@ -103,7 +103,7 @@ def nothing_there(uri: str, bucket: str, slash: bool) -> Failure:
 
 
 def find_object(s3: S3, bucket: str, key: str) -> Found | None:
-    """The object of exactly that key; None where there is none."""
+    """The object with exactly that key, or None."""
     entry = s3.head(bucket, key) if key else None
     if entry is None:
         return None
@@ -112,15 +112,15 @@ def find_object(s3: S3, bucket: str, key: str) -> Found | None:
 
 
 def source_of_head(s3: S3, bucket: str, path: str, entry: Entry) -> S3Source:
-    """The source of an object with the checksum that its head told."""
+    """The source of an object, with the checksum from its HEAD answer."""
     source = S3Source(s3, bucket, entry.key, path, entry.size, entry.version)
     source.headers = entry.headers
     return source
 
 
 def find_folder(s3: S3, bucket: str, key: str) -> Found | None:
-    """The objects below a key; None where there are none. A key that ends in a slash is a folder's
-    mark.
+    """The objects below a key; None if there are none. A key that ends in a slash only marks a
+    folder, and is left out.
     """
     prefix = key + "/" if key else ""
     sources: list[Source] = [

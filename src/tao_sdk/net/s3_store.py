@@ -1,5 +1,5 @@
-"""Asking an S3 store: a request is sent again where its refusal told a better region or time,
-https, or the end of keys.
+"""Requests to an S3 store. A refused request is sent again if the refusal gives a better region or
+time, asks for https, or says that the keys have expired.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tao_sdk.net.web import Answer, Headers
     from tao_sdk.net.wire import Body
 
-LESSONS = 4  # tries after a refusal that told how to do better
-SKEW = 60.0  # seconds between the clocks that are worth a correction
-RECENT = 5.0  # seconds that a listing vouches for objects
+LESSONS = 4  # retries after refusals that helped to correct the request
+SKEW = 60.0  # seconds between the clocks from which a correction is worth while
+RECENT = 5.0  # seconds for which a listing proves that the server is a store
 LATE = ("RequestTimeTooSkewed", "RequestExpired")
 ENDED = (
     "ExpiredToken",
@@ -35,15 +35,15 @@ ENDED = (
 
 
 class Entry:
-    """One object as a listing or a head tells it."""
+    """One object, from a listing or a HEAD answer."""
 
     def __init__(self, key: str, size: int, version: str, modified: str = "") -> None:
         self.key, self.size, self.version, self.modified = key, size, version, modified
-        self.headers: Headers = {}  # of a head
+        self.headers: Headers = {}  # of a HEAD answer
 
 
 class Store(Endpoint):
-    """Requests to one endpoint, answered; safe to use from many threads."""
+    """Sends requests to one endpoint. Thread-safe."""
 
     def ask(
         self,
@@ -54,8 +54,8 @@ class Store(Endpoint):
         body: bytes | Body = b"",
         headers: Headers | None = None,
     ) -> Answer:
-        """The whole answer to a request. It is asked again where the server told a better region or
-        time, or where keys ended. Raises Failure.
+        """Send a request and return the whole answer. It is sent again, at most LESSONS times,
+        while the refusals help to correct it (`learn_from`). Raises Failure.
         """
         left = LESSONS
         while True:
@@ -68,7 +68,7 @@ class Store(Endpoint):
             left -= 1
 
     def open(self, bucket: str, key: str, headers: Headers) -> Answer:
-        """As `ask`, but the caller reads the body. That of a refusal has been read."""
+        """As `ask`, but the caller reads the body. The body of a refusal is already read."""
         left = LESSONS
         while True:
             answer = self.web.open(
@@ -85,8 +85,8 @@ class Store(Endpoint):
     def check_object(self, answer: Answer, bucket: str) -> None:
         """Raise a Failure unless this success is about an object of that bucket.
 
-        What has no version, or calls itself a web page, and says nothing as Amazon does, is
-        believed where the bucket's listing is a store's: there are stores that say so little.
+        Some stores send no Amazon headers, and no version or an HTML content type. Such an answer
+        is accepted if the bucket's listing comes from a store.
         """
         versioned = bool(answer.headers.get("etag"))
         if says_amazon(answer) or (versioned and not is_html(answer)):
@@ -99,8 +99,8 @@ class Store(Endpoint):
         self.believed = time.monotonic()
 
     def learn_from(self, bucket: str, answer: Answer) -> bool:
-        """True if a refusal told something by which another try may succeed: a region, the time, or
-        the end of keys.
+        """Apply the correction in a refusal: region, https, time, new keys, or host style. True if
+        a retry may succeed now.
         """
         if answer.status < 300 or answer.status in (404, 412):
             return False
@@ -118,7 +118,7 @@ class Store(Endpoint):
         return False
 
     def learn_region(self, bucket: str, answer: Answer) -> bool:
-        """Take over the region that a refusal names. True if it is a new one."""
+        """Use the region in a refusal from now on. True if it is a new one."""
         region = (
             inner(answer.text, "Region")
             or answer.headers.get("x-amz-bucket-region", "")
@@ -135,7 +135,7 @@ class Store(Endpoint):
         return True
 
     def learn_https(self, answer: Answer) -> bool:
-        """Use https of the same host from now on, where a redirect asks for no more than that."""
+        """Use https on the same host from now on, if a redirect asks only for that. True if so."""
         secure = wants_https(answer)
         if not secure or not self.endpoint.lower().startswith("http://"):
             return False
@@ -144,7 +144,7 @@ class Store(Endpoint):
         return True
 
     def learn_time(self, bucket: str, answer: Answer) -> bool:
-        """Take over the server's time, with a warning. True if ours was wrong."""
+        """Use the server's time from now on, with a warning. True if ours was wrong."""
         ahead = self.clock_ahead(answer)
         with self.lock:
             if abs(ahead - self.skew) <= SKEW:
@@ -159,11 +159,11 @@ class Store(Endpoint):
         return True
 
     def head(self, bucket: str, key: str) -> Entry | None:
-        """What the store says of one object; None where there is none. Raises Failure."""
+        """One object's size, version and headers; None if it does not exist. Raises Failure."""
         answer = self.ask("HEAD", bucket, key, headers={"x-amz-checksum-mode": "ENABLED"})
         if answer.status == 404:
             return None
-        if answer.status != 200:  # a head has no body that would tell why
+        if answer.status != 200:  # an answer to HEAD has no body that says why
             answer = self.ask("GET", bucket, key, headers={"range": "bytes=0-0"})
             if answer.status not in (200, 206, 416):
                 raise refusal(answer, bucket, key, self)
@@ -182,7 +182,7 @@ def head_entry(key: str, answer: Answer) -> Entry:
 
 
 def whole_number(text: str, key: str) -> int:
-    """The size of an object. Raises Failure for a text that is no number."""
+    """Parse the size of an object. Raises Failure for a text that is not a number."""
     size = digits(text)
     if size < 0:
         raise Failure(

@@ -1,4 +1,4 @@
-"""What a person reads when S3 refuses: each refusal its own code, with what to do about it."""
+"""The texts for refusals of S3: each kind has its own code, and advice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tao_sdk.net.s3_endpoint import Endpoint
     from tao_sdk.net.web import Answer
 
-# An answer to HEAD has no body that would tell.
+# Codes for an answer to HEAD, which has no body.
 WITHOUT_BODY = {
     301: "PermanentRedirect",
     403: "AccessDenied",
@@ -25,7 +25,7 @@ WITHOUT_BODY = {
 
 
 def refusal(answer: Answer, bucket: str, key: str, store: Endpoint) -> Failure:
-    """The Failure of an answer that is no success."""
+    """The Failure for an unsuccessful answer."""
     elsewhere = led_to(answer)
     if elsewhere:
         return redirect_failure(elsewhere, answer, store)
@@ -47,7 +47,7 @@ def refusal(answer: Answer, bucket: str, key: str, store: Endpoint) -> Failure:
 def describe_refusal(
     name: str, answer: Answer, bucket: str, key: str, store: Endpoint
 ) -> tuple[str, str]:
-    """(what a person reads, what to do) for a refusal."""
+    """(what went wrong, what to do) for a refusal, for people."""
     place = {
         "bucket": bucket,
         "object": f"s3://{bucket}/{key}",
@@ -60,7 +60,7 @@ def describe_refusal(
     return what % place, next % place
 
 
-# our codes -> those of stores
+# our code -> the stores' codes
 CODES = {
     "no_bucket": ("NoSuchBucket",),
     "no_key": ("NoSuchKey", "NoSuchVersion"),

@@ -1,5 +1,5 @@
-"""The little XML that S3 speaks, read without a parser: no attributes, no nesting
-of equal names.
+"""Read S3's simple XML without a parser. Elements have no attributes, and none is nested in
+another of the same name.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 def inner(text: str, name: str) -> str:
-    """The text of the first element of that name; "" when there is none."""
+    """The text of the first element with that name; "" if there is none."""
     start = text.find(f"<{name}>")
     stop = text.find(f"</{name}>", start)
     return plain_text(text[start + len(name) + 2 : stop]) if 0 <= start < stop else ""
 
 
 def elements(text: str, name: str) -> Iterator[str]:
-    """The inner XML of each element of that name."""
+    """The inner XML of each element with that name."""
     opening, closing = f"<{name}>", f"</{name}>"
     at = text.find(opening)
     while at >= 0:
@@ -38,7 +38,7 @@ def plain_text(text: str) -> str:
 
 
 def decode_entity(text: str) -> str:
-    """A text behind an ampersand with its entity decoded: `amp; b` is `& b`."""
+    """The text after an ampersand, its entity decoded: `amp; b` becomes `& b`."""
     name, _, rest = text.partition(";")
     if name.startswith("#"):
         return decode_character(name[1:]) + rest
@@ -46,7 +46,7 @@ def decode_entity(text: str) -> str:
 
 
 def decode_character(number: str) -> str:
-    """The character of `65` or `x41`, from &#65; and &#x41;; U+FFFD where there is none."""
+    """The character for `65` or `x41`, from &#65; and &#x41;; U+FFFD if there is none."""
     try:
         code = int(number[1:9], 16) if number[:1] in ("x", "X") else int(number[:9])
         return chr(code)

@@ -1,7 +1,7 @@
-"""What an address turned out to be: sources, each one file to fetch, in a folder or alone.
+"""The result of a look at an address: sources, each one file to fetch, in a folder or alone.
 
-A scheme's module tells it: `look(uri, kind, web) -> Found`; `kind` is the declared one (file,
-folder or ""), a hint.
+A scheme's module has the look: `look(uri, kind, web) -> Found`. `kind` (file, folder or "") is what
+the job declares, a hint.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """One file to fetch. A scheme derives from it and gives `read`; the rest where it has better.
+    """One file to fetch. A scheme's subclass implements `read`, and may override the rest.
 
-    `read` may break with OSError, then the rest is asked for again; it raises `Changed` (web.py)
-    when the source is not that version any more.
+    If `read` breaks off with OSError, the caller requests the rest again. It raises `Changed`
+    (web.py) if the source is no longer that version.
     """
 
     def __init__(self, path: str, size: int, version: str) -> None:
         self.path = path  # relative, with slashes
         self.size = (
-            size  # bytes; -1 when nobody knows: such a file comes in one piece and is never resumed
+            size  # bytes; -1 if not known: such a file comes in one piece and is never resumed
         )
         self.version = (
-            version  # an ETag or a commit: changes when the content does; "" when there is none
+            version  # an ETag or a commit, which changes with the content; "" if there is none
         )
 
     def read(self, start: int, stop: int) -> Iterator[memoryview]:
-        """The bytes [start, stop) of this version; stop -1 is the end. A view is good until the
-        next. Raises OSError, Changed, Failure.
+        """The bytes [start, stop) of this version; stop -1 is the end. A view is valid until the
+        next one. Raises OSError, Changed, Failure.
         """
         raise NotImplementedError
 
@@ -38,25 +38,25 @@ class Source:
         return self
 
     def proof(self) -> tuple[str, str]:
-        """(kind, hex) of the checksum that the file has to have; ("", "") where there is none.
+        """(kind, hex) of the checksum that the file must have; ("", "") if there is none.
 
-        Kinds: crc32, md5, sha1, sha256, and etag for what may be an MD5. Asked after some bytes
-        have come, perhaps more than once.
+        Kinds: crc32, md5, sha1, sha256, and etag, which may be an MD5. It is called after some
+        bytes have arrived, perhaps more than once.
         """
         return "", ""
 
     @property
     def known(self) -> bool:
-        """True if its parts can be told from those of another version."""
+        """True if its parts can be distinguished from those of another version."""
         return self.size >= 0 and bool(self.version)
 
 
 class Found:
-    """What an address turned out to be: one file (`folder` False, one source) or a folder of them,
-    and its last name.
+    """The result of a look: one file (`folder` False, one source) or a folder of files, and the
+    last name in the address.
 
-    `asks` is what the address asks for besides its path; `meant` tells which path of a folder it
-    means.
+    `asks`: what the address requests besides its path. `meant(folder)`: the path in a fetched
+    folder that the address means.
     """
 
     asks = ""

@@ -1,12 +1,12 @@
-"""Fetching: many sources at once, in parts, each file complete and verified before it has its name.
+"""Fetch many sources at once, in parts. A file is complete and verified before it gets its name.
 
-The same for every scheme, once its module has told what there is (source.py):
+This is the same for every scheme, after its module's `look` (source.py):
 
     fetch(found.sources, folder, tell)       each source to folder/source.path
 
-A part that is complete is noted in a journal beside the folder, with its checksum (journal.py); a
-runner that is started again reads the journal and asks for the rest only. Every version of a source
-has a temporary name of its own, so what belongs to two of them never meets in one file.
+Each complete part is noted with its checksum in a journal beside the folder (journal.py). A
+restarted runner reads the journal and requests only the rest. Each version of a source has its own
+temporary name, so bytes of two versions are never mixed in one file.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from tao_sdk.net.source import Source
 
 THREADS = 48
-# threads; of more, each has two parts at least: beginning a connection costs as much as a few MB
+# threads; with more than these, each gets at least two parts: a new connection costs a few MB
 FEW = 16
-READINGS = 4  # of one source that changes all the time, or whose bytes do not fit its checksum
-LOOK = 0.5  # seconds between two looks at how far it is
+READINGS = 4  # of a source that keeps changing, or whose bytes do not match its checksum
+LOOK = 0.5  # seconds between two reports of progress
 SPARE = 16 << 20  # bytes of the disk that stay free
-DEEPEST = 200  # folders in each other
+DEEPEST = 200  # nested folders
 
 
 def fetch(
@@ -46,14 +46,12 @@ def fetch(
     patience: float = PATIENCE,
     threads: int = THREADS,
 ) -> None:
-    """Fetch every source to folder/path. Raises Failure. `tell(bytes, files)` is called now and
-    then.
-    """
+    """Fetch each source to folder/path, calling `tell(bytes, files)` at times. Raises Failure."""
     Fetch(sources, folder, patience, threads).run(tell)
 
 
 class Fetch:
-    """Sources on their way into a folder."""
+    """Fetches sources into a folder."""
 
     def __init__(self, sources: list[Source], folder: str, patience: float, threads: int) -> None:
         self.sources, self.folder, self.patience, self.threads = (
@@ -63,13 +61,13 @@ class Fetch:
             threads,
         )
         self.bytes = self.files = self.wanted = (
-            0  # what came and is not told yet; bytes the disk still has to give
+            0  # bytes and files not reported yet; bytes still needed on the disk
         )
         self.crew = Crew()
         self.lock = self.more = self.crew.changed
         self.readings: list[Reading] = []
         self.queue: Iterator[tuple[Reading, int, int]] = iter(())
-        self.extra: list[tuple[Reading, int, int]] = []  # parts of what had to be started anew
+        self.extra: list[tuple[Reading, int, int]] = []  # parts of files that were restarted
         self.open = 0  # readings that are not complete
         self.renewed = False
         self.folders: set[str] = set()
@@ -77,8 +75,8 @@ class Fetch:
     def run(self, tell: Callable[[int, int], None]) -> None:
         """Fetch all sources. Raises Failure.
 
-        `tell` is called now and then, by this thread, with the bytes and files that came since;
-        first with what an earlier attempt left. Bytes of no use are taken back.
+        This thread calls `tell` now and then with the bytes and files that arrived since the last
+        call; first with those of an earlier attempt. Bytes that turn out useless are subtracted.
         """
         os.makedirs(self.folder, exist_ok=True)
         with Journal(self.folder + ".tao-journal") as self.journal:
@@ -116,7 +114,7 @@ class Fetch:
         tell(bytes_, files)
 
     def restore_parts(self, reading: Reading) -> bool:
-        """Take over what an earlier attempt left. True when nothing is missing."""
+        """Reuse the parts of an earlier attempt. True if nothing is missing."""
         done = False
         if reading.source.known:
             done, reading.parts = self.journal.recover_parts(reading)
@@ -160,14 +158,14 @@ class Fetch:
         return self.extra.pop() if self.extra else next(self.queue, None)
 
     def wait_for_more(self) -> bool:
-        """Wait for other threads: a changed source may bring parts back. False once none can."""
+        """Wait for other threads: a changed source may add parts. False once no part can come."""
         with self.lock:
             while self.open and not self.crew.broken and not self.extra:
                 self.more.wait(LOOK)
             return bool(self.open and not self.crew.broken)
 
     def leave_file(self, reading: Reading) -> None:
-        """Close a file that is complete or given up, if nobody else writes to it."""
+        """Close a file that is complete or given up, if no other thread writes to it."""
         with self.lock:
             reading.writers -= 1
         self.close_file(reading)
@@ -199,8 +197,8 @@ class Fetch:
             self.continue_hash(reading)
 
     def continue_hash(self, reading: Reading) -> None:
-        """Hash the bytes that have come, unless another thread does. The first thread asks for the
-        kind.
+        """Hash the bytes that have arrived, unless another thread does. The first thread asks the
+        source for the kind of checksum.
         """
         if reading.looked.acquire(blocking=False):
             kind, _ = reading.source.proof()
@@ -209,8 +207,8 @@ class Fetch:
             reading.hashing.hash_arrived(reading.fd, reading.end_from)
 
     def read_part(self, reading: Reading, start: int, stop: int) -> tuple[int, int]:
-        """(number, CRC-32) of the part's bytes, asked for again from where they broke off. Raises
-        Failure.
+        """Read a part into the file: (number of bytes, CRC-32). After a break, it requests the rest
+        from there; a source without a known version is read again from the start. Raises Failure.
         """
         fd = self.open_temporary(reading)
         at, checksum = start, 0
@@ -248,8 +246,8 @@ class Fetch:
             self.bytes += count
 
     def open_temporary(self, reading: Reading) -> int:
-        """The descriptor of the temporary file, which the first part makes. Other threads go on
-        while a slow disk makes it.
+        """The descriptor of the temporary file. The first part creates it; threads with other files
+        continue while a slow disk creates it.
         """
         with reading.opening:
             if reading.stale or self.crew.broken:
@@ -273,7 +271,9 @@ class Fetch:
             self.folders.add(folder)
 
     def start_anew(self, reading: Reading) -> None:
-        """Start a file from its beginning, as the source is now. What was read of it is dropped."""
+        """Restart a file from its beginning, with the source as it is now. Drop the parts so far.
+        Raises Failure after READINGS tries.
+        """
         with self.lock:
             if reading.stale or self.crew.broken:
                 return
@@ -300,7 +300,9 @@ class Fetch:
             self.more.notify_all()
 
     def finish_file(self, reading: Reading) -> None:
-        """Give the file its name. Raises Failure if its bytes do not have the source's checksum."""
+        """Verify the file and give it its name. If its checksum is wrong, restart it; raise Failure
+        after READINGS tries.
+        """
         kind, wanted = reading.source.proof()
         if kind and not self.fits_checksum(reading, kind, wanted):
             if reading.number < READINGS:
@@ -325,8 +327,8 @@ class Fetch:
                 self.more.notify_all()
 
     def fits_checksum(self, reading: Reading, kind: str, wanted: str) -> bool:
-        """True if the file has this checksum. An ETag counts as no MD5 once the same bytes came
-        twice.
+        """True if the file has this checksum. If the same bytes arrive twice and do not match an
+        ETag, the ETag is no MD5, and the file counts as good.
         """
         try:
             before, reading.digest = reading.digest, read_digest(reading, kind)
@@ -335,7 +337,7 @@ class Fetch:
         return reading.digest == wanted or (kind == "etag" and reading.digest == before)
 
     def remove_leftovers(self) -> None:
-        """Remove what other versions and earlier attempts left unfinished."""
+        """Remove the unfinished files of other versions and earlier attempts."""
         if not (self.renewed or self.journal.resumed):
             return
         for top, _, names in os.walk(self.folder):
@@ -345,7 +347,7 @@ class Fetch:
 
 
 def new_hashing(kind: str, size: int) -> Hashing | None:
-    """A running checksum of that kind; None for CRC-32, and where this Python lacks the kind."""
+    """A running checksum of that kind; None for "" and CRC-32, or if this Python lacks the kind."""
     try:
         return Hashing(kind, size) if kind not in ("", "crc32") else None
     except ValueError:
@@ -353,9 +355,7 @@ def new_hashing(kind: str, size: int) -> Hashing | None:
 
 
 def read_digest(reading: Reading, kind: str) -> str:
-    """The checksum of a file whose bytes are all there, in hex. Raises ValueError where this Python
-    has none of that kind.
-    """
+    """The checksum of a complete file, in hex. Raises ValueError if this Python lacks the kind."""
     if kind == "crc32":
         return f"{reading.crc32:08x}"
     if reading.hashing is None or reading.hashing.kind != kind:
@@ -364,7 +364,9 @@ def read_digest(reading: Reading, kind: str) -> str:
 
 
 def check_paths(sources: list[Source]) -> list[Source]:
-    """The sources. Raises Failure for a path that leaves the folder or clashes with another."""
+    """Return the sources with normalized paths. Raises Failure for a path that leaves the folder or
+    clashes with another.
+    """
     files: dict[str, str] = {}
     folders: set[str] = set()
     for source in sources:
@@ -391,7 +393,7 @@ def check_paths(sources: list[Source]) -> list[Source]:
 
 
 def path_clash(one: str, other: str) -> Failure:
-    """The Failure for two sources of which one lies where the other does, or below it."""
+    """The Failure for two sources with the same path, or with one below the other."""
     return Failure(
         "fetch.clash",
         f"{one} and {other} cannot both be files here.",
@@ -424,7 +426,7 @@ def write_failure(error: OSError, path: str) -> Failure:
 
 
 def amount(size: float) -> str:
-    """`1.5 GB` of 1500000000 bytes."""
+    """A size for people: `1.5 GB` for 1500000000 bytes."""
     units = ["bytes", "kB", "MB", "GB", "TB"]
     while size >= 1000 and len(units) > 1:
         size /= 1000.0

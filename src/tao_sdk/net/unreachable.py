@@ -1,4 +1,4 @@
-"""What a person reads when a server or a proxy was not reached: code, sentence and next step."""
+"""The texts for a server or proxy that was not reached: code, sentence and next step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tao_sdk.net.wire import Origin, Proxy
 
-# type of the error -> code, sentence, next step
+# type of error -> code, sentence, next step
 WORDS = {
     "gaierror": (
         "web.dns",
@@ -58,7 +58,7 @@ WORDS = {
 
 
 def unreachable(error: OSError, origin: Origin, env: Mapping[str, str]) -> Failure:
-    """The Failure of a server that was not reached, or of the proxy on the way to it."""
+    """The Failure for a server that was not reached, or for the proxy on the way to it."""
     server = f"{origin[1]}:{origin[2]}"
     proxy = proxy_for(origin, env)
     if proxy and isinstance(error, (ProxyAway, Refused)):
@@ -69,12 +69,12 @@ def unreachable(error: OSError, origin: Origin, env: Mapping[str, str]) -> Failu
 
 
 def known_kind(error: OSError) -> str:
-    """The name of the nearest type of the error that WORDS has."""
+    """The name of the error's nearest type in WORDS."""
     return next(each.__name__ for each in type(error).__mro__ if each.__name__ in WORDS)
 
 
 def proxy_failure(error: OSError, scheme: str, server: str, proxy_at: Proxy) -> Failure:
-    """The Failure for a proxy that is the reason. It does not show the proxy's login."""
+    """The Failure if the proxy is the reason. It does not show the proxy's login."""
     proxy, variable = f"{proxy_at[0]}:{proxy_at[1]}", f"{scheme.upper()}_PROXY"
     spare = "or name the server in NO_PROXY where it can be reached without one."
     if not isinstance(error, Refused):
@@ -98,7 +98,7 @@ def proxy_failure(error: OSError, scheme: str, server: str, proxy_at: Proxy) -> 
 
 
 def error_reason(error: OSError) -> str:
-    """The system's words for an error. They never hold what was sent."""
+    """The system's message for an error. It never contains sent data."""
     said = (
         getattr(error, "verify_message", "") or error.strerror or str(error) or type(error).__name__
     )
@@ -106,7 +106,7 @@ def error_reason(error: OSError) -> str:
 
 
 def silent_host(error: OSError, origin: Origin, env: Mapping[str, str]) -> str:
-    """`host:port` of who does not answer: the server, or the proxy on the way there."""
+    """`host:port` of the server that does not answer, or of the proxy on the way there."""
     proxy = proxy_for(origin, env)
     if proxy and isinstance(error, ProxyAway):
         return f"{proxy[0]}:{proxy[1]}"

@@ -1,22 +1,22 @@
-"""HTTP and HTTPS as jobs speak them: requests, their retries, and connections that are kept.
+"""The HTTP and HTTPS client of jobs: requests, retries, and reused connections.
 
-Here: Web and its answers. Not here: the sockets (wire.py), how long is tried (retries.py), where a
-redirect may lead (redirects.py), the words of failures (unreachable.py), or what a status means to
-a store (s3.py).
+Here: Web and its answers. Not here: the sockets (wire.py), the times of retries (retries.py), the
+targets of redirects (redirects.py), the texts of failures (unreachable.py), or the meaning of a
+status to a store (s3.py).
 
     web = Web(env)
     answer = web.ask("GET", url, {"accept": "text/plain"})  # reads the whole body, retries included
     answer.status, answer.headers["etag"], answer.body
     with web.open("GET", url, headers) as answer:  # the caller reads the body; OSError if it breaks
-        for view in answer.chunks(): ...           # a view is good until the next one
+        for view in answer.chunks(): ...           # a view is valid until the next one
 
-`sign(method, url, headers)` returns the headers of one try: a signature has a time in it. A body
-to send is bytes, or a `Body` (wire.py). Names of headers are lower case in what is given and in
-what comes back. A status that is no success is an answer like any other, after the retries that
-429, 500, 502, 503 and 504 are worth. A server that is never reached raises a Failure.
+`sign(method, url, headers)` returns the headers of one try, because a signature contains the time.
+A request's body is bytes, or a `Body` (wire.py). Header names are lower case in requests and
+answers. An unsuccessful status is an answer like any other, after the retries for 429, 500, 502,
+503 and 504. A server that is never reached raises a Failure.
 
-Credentials are sent to one scheme, host and port only; they stay behind where a redirect or an
-address in an answer leads elsewhere. `outside` marks an address that such a server told.
+Credentials are sent to one scheme, host and port only. They are dropped if a redirect or an address
+in an answer leads elsewhere. `outside` marks an address that a server elsewhere gave.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     Sign = Callable[[str, str, Headers], Headers]
 
 MOST_REDIRECTS = 8
-IDLE = 20.0  # seconds that a connection may have lain unused; servers close them at 30 or later
-LARGEST = 64 << 20  # bytes of an answer that is held in memory
+IDLE = 20.0  # seconds that a connection may be idle; servers close idle ones after 30 or more
+LARGEST = 64 << 20  # bytes of an answer in memory
 
 
 class Changed(Exception):
-    """The content is not the version that was asked for, or that a transfer began with."""
+    """The content is not the requested version, or not the one that a transfer began with."""
 
 
 class Answer:
@@ -66,9 +66,9 @@ class Answer:
     ) -> None:
         self.url, self.status, self.headers = url, status, headers
         self.connection, self.web = connection, web
-        self.outside = False  # a server of elsewhere told the address
+        self.outside = False  # True if a server elsewhere gave the address
         self.body = b""
-        self.over = False  # the connection is another request's by now
+        self.over = False  # True once another request may use the connection
 
     def chunks(self) -> Iterator[memoryview]:
         """The body in pieces. Raises OSError if the connection breaks."""
@@ -102,7 +102,7 @@ class Answer:
 
     @property
     def leads_outside(self) -> bool:
-        """True if a server outside told the addresses in this answer."""
+        """True if the addresses in this answer come from a server outside this machine."""
         return self.outside or not is_here(self.connection)
 
     @property
@@ -111,7 +111,7 @@ class Answer:
 
 
 class Web:
-    """Connections to any number of hosts, kept for the next request. Threads may share it."""
+    """Reused connections to any number of hosts. Threads may share it."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.env = env
@@ -119,13 +119,13 @@ class Web:
         self.patience = number(env.get("TAO_RETRY_SECONDS"), PATIENCE)
         self.idle: dict[Origin, list[tuple[float, Connection]]] = {}
         self.known: dict[Origin, bool] = {}
-        self.awaited: set[Origin] = set()  # an event told that these do not answer
-        # servers that do not answer -> since when, and the time of the last try
+        self.awaited: set[Origin] = set()  # servers whose silence an event has reported
+        # server that does not answer -> since when, and the time of the last try
         self.away: dict[Origin, tuple[float, float]] = {}
         self.lock = threading.Lock()
         self.closed = False
         self.tell: Callable[..., None] = (
-            ignore_event  # takes an event and its facts, from any thread
+            ignore_event  # called with an event and its facts, from any thread
         )
 
     def ask(
@@ -139,7 +139,9 @@ class Web:
         patience: float = 0.0,
         outside: bool = False,
     ) -> Answer:
-        """The answer to a request, with its whole body. `patience` in seconds."""
+        """Send a request, with retries, and return the answer with its whole body. `patience`:
+        seconds for all tries; 0: the usual time. Raises Failure.
+        """
         retry = Retry(self, split_url(url)[0], patience)
         while True:
             try:
@@ -164,7 +166,9 @@ class Web:
         follow: bool = True,
         outside: bool = False,
     ) -> Answer:
-        """The answer to a request. The caller reads its body, inside `with`."""
+        """Send a request, with retries, and return the answer. The caller reads its body inside
+        `with`. Raises Failure.
+        """
         retry = Retry(self, split_url(url)[0])
         while True:
             try:
@@ -189,7 +193,7 @@ class Web:
         follow: bool,
         outside: bool,
     ) -> Answer:
-        """One try, through all redirects."""
+        """Send a request once and follow all redirects. Raises OSError, Failure."""
         for _ in range(MOST_REDIRECTS):
             sent = dict(headers)
             if sign:
@@ -218,7 +222,7 @@ class Web:
     ) -> Answer:
         """Send a request and read the head of its answer, without redirects or retries.
 
-        A kept connection that the server has closed meanwhile is replaced by another one.
+        An idle connection that the server has closed meanwhile is replaced by another one.
         """
         check_request(url, headers)
         origin, target = split_url(url)
@@ -242,18 +246,18 @@ class Web:
             return Answer(url, status, answered, connection, self)
 
     def note_answer(self, origin: Origin, status: int) -> None:
-        """Remember that the server is there; one that is not busy no longer counts as away."""
+        """Note that the server answers. Unless it is busy, it no longer counts as away."""
         self.known[origin] = True
         self.awaited.discard(origin)
         if status not in BUSY:
             self.away.pop(origin, None)
 
     def take_connection(self, origin: Origin) -> Connection:
-        """A connection to the server: a kept one, or a new one."""
+        """A connection to the server: an idle one, or a new one."""
         return self.take_idle(origin) or self.connect(origin)
 
     def take_idle(self, origin: Origin) -> Connection | None:
-        """A kept connection that is fresh enough; older ones are closed."""
+        """An idle connection that is fresh enough, or None. Older ones are closed."""
         with self.lock:
             idle = self.idle.get(origin, [])
             while idle:
@@ -280,7 +284,7 @@ class Web:
             self.idle.setdefault(connection.origin, []).append((time.monotonic(), connection))
 
     def close(self) -> None:
-        """Close the kept connections, and keep no more."""
+        """Close the idle connections, and keep no more."""
         self.closed = True
         with self.lock:
             for idle in self.idle.values():
@@ -290,11 +294,13 @@ class Web:
 
 
 def ignore_event(*_: object, **__: object) -> None:
-    """Do nothing: the `tell` of a client that nobody listens to."""
+    """Do nothing: the `tell` of a client without a listener."""
 
 
 def check_request(url: str, headers: Headers) -> None:
-    """Raise Failure for an address or a header with a line end: the rest would become headers."""
+    """Raise Failure for an address or header with a control character: after a line end, the rest
+    would become headers.
+    """
     for name, text in (("address", url.replace(" ", "\n")), *headers.items()):
         if in_one_line(text):
             continue

@@ -1,8 +1,8 @@
-"""One HTTP/1.1 connection: its socket, TLS, proxy, and the bytes of requests and answers. What to
-ask is web.py's.
+"""One HTTP/1.1 connection: its socket, TLS, proxy, and the bytes of requests and answers.
 
-Python's own http.client takes 30 ms to import and a third of a millisecond to read the head of an
-answer; a job that fetches thousands of small files feels both.
+Not here: redirects, retries and reuse (web.py). Python's own http.client takes 30 ms to import and
+a third of a millisecond to read the head of an answer. A job that fetches thousands of small files
+would notice both.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     Proxy = tuple[str, int, str]  # host, port, the value of proxy-authorization
 
     class Body(Protocol):
-        """Bytes to send that need not fit into memory."""
+        """Bytes to send, which may be larger than memory."""
 
         size: int
 
         def send(self, sock: socket.socket, plain: bool) -> None:
-            """All of them, each time; `plain`: no TLS is between."""
+            """Send all bytes, at every call. `plain`: the socket has no TLS."""
 
 
 CONNECT = 10.0  # seconds
 SILENCE = 60.0  # seconds without a byte, either way
 BUFFER = 1 << 18
-MOMENT = 0.25  # seconds in which a buffer is filled; what has come by then is passed on
+MOMENT = 0.25  # seconds to fill a buffer; then the bytes so far are passed on
 LONGEST_HEAD = 1 << 16
-MOST_LINES = 1000  # that belong to no body: trailers, answers before the answer
+MOST_LINES = 1000  # trailers, or interim answers before the final one
 LONGEST_NUMBER = 19  # digits
 HEX = b"0123456789abcdefABCDEF"
 WANTS_LOGIN = 407
@@ -49,7 +49,7 @@ BUNDLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FI
 
 
 class Garbled(OSError):
-    """What came is no HTTP."""
+    """The answer is not valid HTTP."""
 
 
 class CutShort(OSError):
@@ -57,7 +57,7 @@ class CutShort(OSError):
 
 
 class Refused(OSError):
-    """The proxy did not let us through; `status` is its answer."""
+    """The proxy refused the connection; `status` is its answer."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"it answers with status {status}")
@@ -65,11 +65,11 @@ class Refused(OSError):
 
 
 class ProxyAway(OSError):
-    """The proxy itself was not reached, or answers like none; the words are those of what broke."""
+    """The proxy itself was not reached, or does not answer like one. The text is the cause's."""
 
 
 def digits(text: str) -> int:
-    """The number of bytes in a header; -1 for a text that is no number."""
+    """The number in a header's text; -1 if it is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < LONGEST_NUMBER else -1
 
 
@@ -95,8 +95,8 @@ def host_header(origin: Origin) -> str:
 
 
 class TlsTrust:
-    """Whom to trust: the bundle that the environment names, else the system's, wherever this image
-    has it.
+    """The trusted certificates: the bundle in the environment, else the system's, wherever this
+    image has it.
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -128,14 +128,14 @@ class TlsTrust:
 
 
 class Connection:
-    """One socket, for one request after another."""
+    """One socket, for consecutive requests."""
 
     def __init__(self, origin: Origin, proxy: Proxy | None, trust: TlsTrust) -> None:
         self.origin, self.proxy = origin, proxy
-        self.used = False  # it lay idle before, so the server may have closed it
-        self.heard = False  # a byte of the answer to the last request has come
+        self.used = False  # True after it was idle: the server may have closed it
+        self.heard = False  # True once a byte of the last request's answer has arrived
         self.reusable = False
-        self.held: bytes = b""  # what was read beyond the head of the answer
+        self.held: bytes = b""  # bytes read beyond the head of the answer
         self.headers: dict[str, str] = {}
         self.buffer = memoryview(bytearray(0))
         self.sock = open_socket(proxy, origin)
@@ -174,7 +174,7 @@ class Connection:
     def request(
         self, method: str, target: str, headers: dict[str, str], body: bytes | Body
     ) -> tuple[int, dict[str, str]]:
-        """Send a request. The status and the headers of its answer. Raises OSError, Garbled."""
+        """Send a request; return the status and headers of its answer. Raises OSError, Garbled."""
         self.heard = self.reusable = False
         self.method = method
         size = len(body) if isinstance(body, bytes) else body.size
@@ -191,7 +191,7 @@ class Connection:
             self.send_request(head, body)
         except (
             OSError
-        ) as error:  # the server may have answered before it had everything, and tells why
+        ) as error:  # the server may have answered before it had everything, and says why
             broke = error
         try:
             self.status, self.headers = self.read_head()
@@ -212,7 +212,7 @@ class Connection:
         body.send(self.sock, self.origin[0] == "http")
 
     def read_head(self) -> tuple[int, dict[str, str]]:
-        """The status and the headers of the next final answer: 100 Continue is passed over."""
+        """The status and headers of the next final answer. Interim answers (100) are skipped."""
         for _ in range(MOST_LINES):
             text = self.read_until(
                 b"\r\n\r\n", "the server closed the connection instead of answering"
@@ -223,7 +223,7 @@ class Connection:
         raise Garbled("one answer after the other that is none")
 
     def read_body(self) -> Iterator[memoryview]:
-        """The bytes of the answer's body. The connection can be used again after the last. Raises
+        """The bytes of the answer's body. After the last, the connection can be reused. Raises
         OSError.
         """
         if self.method == "HEAD" or self.status in (204, 304):
@@ -257,9 +257,9 @@ class Connection:
                 raise CutShort(f"{length} bytes are missing at the end")
 
     def fill_buffer(self, wanted: int) -> tuple[int, OSError | None]:
-        """(bytes that came into the buffer, the error that ended them).
+        """(number of bytes read into the buffer, the error that ended the reading or None).
 
-        TLS gives 16 KiB at a time, and passing each piece on costs more than reading it.
+        TLS returns 16 KiB at a time, and to pass on each piece costs more than to read it.
         """
         count, late = 0, monotonic() + MOMENT
         try:
@@ -301,7 +301,7 @@ class Connection:
         return self.read_until(b"\n", "the last chunk is missing").rstrip(b"\r")
 
     def read_until(self, mark: bytes, cut_short: str) -> bytes:
-        """The bytes in front of a mark. What came behind it is kept for the next read."""
+        """The bytes before a mark. The bytes after it are kept for the next read."""
         while mark not in self.held:
             more = self.sock.recv(1 << 16)
             if not more:
@@ -314,7 +314,9 @@ class Connection:
         return before
 
     def finish_answer(self) -> None:
-        """Get ready for the next request, or close where either side wants to."""
+        """Set `reusable` unless the request was not fully sent, bytes are left, or the server wants
+        to close.
+        """
         self.reusable = (
             self.whole_sent
             and not self.held
@@ -326,7 +328,7 @@ class Connection:
 
 
 def open_socket(proxy: Proxy | None, origin: Origin) -> socket.socket:
-    """A socket that leads to the origin, or to the proxy on the way there."""
+    """A socket to the origin, or to the proxy on the way there."""
     if not proxy:
         return socket.create_connection(origin[1:], CONNECT)
     try:
@@ -348,9 +350,7 @@ def head_of(method: str, target: str, headers: Mapping[str, str]) -> bytes:
 
 
 def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
-    """The status and the headers, by lower-case names; of a name that comes twice the values are
-    joined.
-    """
+    """The status, and the headers by lower-case names. Values of a repeated header are joined."""
     lines: list[str] = head.decode("latin-1").split("\r\n")
     version, _, rest = lines[0].partition(" ")
     if not version.startswith("HTTP/1.") or digits(rest[:3]) < 0:

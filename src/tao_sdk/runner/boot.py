@@ -1,5 +1,5 @@
-"""The first module to run in the job: the others are imported from the payload, written out and
-compiled when they are first needed.
+"""The first module to run in the job. It imports the others from the payload: each is expanded and
+compiled when it is first needed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 PACKAGE = "tao_sdk"
 CODES = [
     bytes([code]) for code in (*range(1, 9), *range(14, 32), *range(128, 256))
-]  # that no source has
+]  # bytes that no source contains
 
 
 class Payload:
-    """A finder and loader of the modules that travelled with the job: `net.web` is
-    tao_sdk.net.web.
-    """
+    """A finder and loader of the modules in the payload: `net.web` is tao_sdk.net.web."""
 
     def __init__(self, sources: dict[str, bytes], pieces: list[bytes]) -> None:
         self.modules = {PACKAGE + "." + name: source for name, source in sources.items()}
@@ -40,12 +38,12 @@ class Payload:
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ in self.modules:
-            # `compile` could name the file, but makes Python build its syntax tree's classes first
+            # `compile` could set the file name, but first builds all classes of the syntax tree
             exec(written_out(self.modules[module.__name__], self.pieces), module.__dict__)
 
 
 def as_loader(payload: Payload) -> Loader:
-    """Python asks a loader for two methods, not for a base class that takes
+    """The payload as a Loader. Python needs only its two methods, not the base class, which takes
     milliseconds to import.
     """
     if TYPE_CHECKING:
@@ -56,7 +54,7 @@ def as_loader(payload: Payload) -> Loader:
 def boot(modules: bytes, job: bytes, locale: str) -> None:
     """Make the modules importable, and begin the job.
 
-    The document is a Python literal of the packer's, as much ours as the modules beside it.
+    The document is a Python literal from the packer, as trusted as the modules beside it.
     """
     pieces, (listed, *texts) = (part.split(b"\0") for part in modules.split(b"\0\0"))
     names = written_out(listed, pieces).decode().split()
@@ -68,15 +66,15 @@ def boot(modules: bytes, job: bytes, locale: str) -> None:
 
 
 def written_out(text: bytes, pieces: list[bytes]) -> bytes:
-    """The text whose frequent pieces the packer has written as one byte each."""
+    """Expand a text in which the packer replaced each frequent piece by one byte."""
     for code, piece in reversed([*zip(CODES, pieces)]):
         text = text.replace(code, piece)
     return text
 
 
 def split_contents(data: bytes) -> dict[str, bytes]:
-    """Name -> content of what the packer joined: an index of lines `name size`, an empty line, the
-    contents.
+    """Split the packer's joined files into name -> content. The format: an index of lines `name
+    size`, an empty line, the contents.
     """
     end = data.index(b"\n\n")
     start = end + 2

@@ -1,79 +1,76 @@
-"""The document that the packer hands to the runner: what to do in the job, decided and checked
-before submit.
+"""The document from the packer to the runner: the work of the job, decided and checked before
+submit.
 
-Only types live here; nothing of it travels into the job. Paths in the document are as the job sees
-them.
+Here: only types, which are not packed into the job. Paths in the document are those in the job.
 """
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-# The key whose value goes here, how it is quoted (quote.py), the text when there is no value; what
-# stands before and after one.
+# The key whose value fills the hole, its quoting style (quote.py), the text if there is no value,
+# and the texts before and after a value.
 Hole = tuple[str, str, str, str, str]
 
 
 class Template(TypedDict):
-    """Text with holes: parts[0], hole 0, parts[1], hole 1, ... One part more than
-    there are holes.
-    """
+    """Text with holes: parts[0], hole 0, parts[1], hole 1, ... It has one part more than holes."""
 
     parts: list[str]
     holes: list[Hole]
 
 
 class Selective(TypedDict):
-    """Only the files are fetched that an annotation, itself an input, names."""
+    """Fetch only the files that an annotation lists. The annotation is itself an input."""
 
     annotation: str  # its key
     format: str  # json, jsonl, csv, parquet; "" = by the file's name
-    keys: list[str]  # under which paths stand in it
+    keys: list[str]  # the keys of the paths in it
 
 
 class Options(TypedDict, total=False):
-    """How an input is to be had; what is not there is as usual."""
+    """Options of an input; a missing one has its default."""
 
-    # "no": an archive stays packed; "yes": also those in a folder; "parent": the same, without a
-    # folder for each
+    # "no": archives stay packed; "yes": archives in a folder are unpacked too; "parent": the same,
+    # without a folder for each archive
     extract: str
     selective: Selective
     patterns: list[
         str
-    ]  # of a folder the files that match one of these, and none that begins with !
+    ]  # a folder's files must match one of these, and none of those that begin with !
 
 
 class Input(TypedDict):
-    """One thing to have in place before the command starts; its path becomes the value of `key`."""
+    """One input, in place before the command starts. Its path becomes the value of `key`."""
 
     key: str
     uri: str
-    kind: str  # file, folder or "": what was declared; a hint, looking decides
-    # where it must lie in the job (container_path, or a passthrough path); "" = wherever it is
+    kind: str  # the declared kind: file, folder or ""; a hint, the look at the address decides
+    # its required path in the job (container_path, or a passthrough path); "" = any
     target: str
     options: Options
 
 
 class Output(TypedDict):
-    """One output key of the spec or the arguments; its place becomes the value of `key`."""
+    """One output key of the spec or the arguments. Its path becomes the value of `key`."""
 
     key: str
-    value: str  # what the spec says; an absolute path is kept
-    file: bool  # a file is wanted, not a folder
-    optional: bool  # nothing is said when it was never written
+    value: str  # the value in the spec; an absolute path stays as it is
+    file: bool  # True for a file, False for a folder
+    optional: bool  # no warning if it was never written
 
 
 class Copy(TypedDict):
-    """A path of a passthrough job whose content is kept as `name` below the job's results."""
+    """A path of a passthrough job. Its content is copied to `name` below the job's results."""
 
     path: str
     name: str
-    optional: bool  # nothing is said when it was never written
+    optional: bool  # no warning if it was never written
 
 
 class Document(TypedDict):
-    """Everything the runner is told. `files` are the paths of the blobs that travel beside it, in
-    their order.
+    """The complete input of the runner. `files` are the paths of the blobs packed beside it, in
+    order.
     """
 
     command: Template

@@ -1,23 +1,23 @@
-"""Events as the client reads them: the runner's lines taken out of a job's output, the command's
-bytes given back exactly.
+"""Read events in the client: take the runner's lines out of a job's output, and return the
+command's bytes exactly.
 
-A line `@tao {json}` on stderr is an event. report.py writes them, and tells how one stands behind
-an unfinished line. Each has `event` and `time` (unix seconds), and by its name:
+A line `@tao {json}` on stderr is an event. report.py writes events, and explains how one follows an
+unfinished line. Each has `event` and `time` (unix seconds), and depending on its name:
 
     stage    stage: files, inputs, spec, command, outputs, done
     fetched  what, bytes, seconds, rate (bytes a second)
     transfer stage, what, bytes, total_bytes, files, total_files, rate, eta (seconds; -1: unknown):
-             how far a transfer is
+             the progress of a transfer
     sent     what, bytes, files, seconds, rate: the results that went to a bucket at the end
     waiting  what: an input that another job or rank is fetching already; or host: a server
-             (host:port) that does not answer and is asked again
-    resumed  path: the checkpoint that the command goes on from
+             (host:port) that does not answer and is retried
+    resumed  path: the checkpoint from which the command resumes
     warning  code, what, why, next
-    failed   code, what, why, next, and host where one server is to blame: the runner could not do
-             its part; this decides, not the exit code
+    failed   code, what, why, next, and host if one server is at fault: the runner failed; this
+             event decides, not the exit code
     ended    exit_code (128 + n for signal n), signal (0 for none), seconds: how the command ended
 
-Only the client uses this module; it does not travel into the job.
+Only the client uses this module; it is not packed into the job.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, cast
 from tao_sdk.runner.report import LONGEST, PREFIX, SEAM
 
 START = PREFIX + b"{"
-LARGEST = 1e18  # no size, count or time that the runner tells is larger
+LARGEST = 1e18  # no size, count or time in the runner's events is larger
 NUMBERS = frozenset(
     {
         "bytes",
@@ -49,19 +49,18 @@ LISTS = frozenset({"paths"})
 
 @dataclass(frozen=True)
 class Event:
-    """One thing the runner told. `facts` is the rest of the line."""
+    """One event of the runner. `facts` are its other fields."""
 
     name: str
     time: float
     facts: dict[str, Any]
-    joined: bool = False  # it stood behind a line that the command had not finished
+    joined: bool = False  # it followed a line that the command had not finished
 
 
 def parse_event(line: bytes) -> Event | None:
-    """The event of a line (with or without its newline); None for a line that only looks like one.
+    """Parse a line, with or without its newline, as an event; None if it only looks like one.
 
-    A command can print such lines itself: what is taken for an event holds what events hold, and
-    nothing else.
+    A command can print such lines itself, so every field must be one that an event can have.
     """
     if not line.startswith(START) or len(line) > LONGEST:
         return None
@@ -75,7 +74,7 @@ def parse_event(line: bytes) -> Event | None:
 
 
 def make_event(facts: dict[str, Any]) -> Event | None:
-    """The event of such facts; None where the runner would not have written them: the line is the
+    """The event of such facts; None if the runner would not write them: then the line is the
     command's own.
     """
     name, time = facts.pop("event", None), facts.pop("time", None)
@@ -88,7 +87,7 @@ def make_event(facts: dict[str, Any]) -> Event | None:
 
 
 def is_fact(name: str, value: object) -> bool:
-    """Whether the runner tells such a value under this name."""
+    """True if the runner could write such a value under this name."""
     if value is None:
         return True
     if name in NUMBERS:
@@ -101,8 +100,8 @@ def is_fact(name: str, value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """True for a number of a size that can be shown and added up; False for NaN, which is not
-    smaller than anything.
+    """True for a number of at most LARGEST, which can be shown and added up. False for NaN, which
+    is not smaller than anything.
     """
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
 
@@ -114,11 +113,10 @@ def is_list_of_texts(value: object) -> bool:
 
 
 class EventFilter:
-    """Divides a stream, fed in chunks of any size, into the command's bytes and the runner's
-    events.
+    """Splits a stream, fed in chunks of any size, into the command's bytes and the runner's events.
 
-    Nothing but what may still become an event is held back, at most 16 KB, so a follower sees every
-    byte at once.
+    It holds back only bytes that may still become an event, at most 16 KB. So a follower sees every
+    other byte at once.
     """
 
     def __init__(self) -> None:
@@ -126,11 +124,11 @@ class EventFilter:
         self.fresh = True  # the stream is at the start of a line where `held` begins
 
     def feed(self, chunk: bytes) -> tuple[bytes, list[Event]]:
-        """The command's bytes and the events that this chunk completes."""
+        """Take a chunk. Return the command's bytes, and the events that the chunk completes."""
         data = self.held + chunk
         out: list[bytes] = []
         events: list[Event] = []
-        done = 0  # everything before it has been dealt with
+        done = 0  # everything before it is processed
         at = self.next_start(data, 0)
         while at >= 0:
             end = data.find(b"\n", at) + 1
@@ -151,12 +149,12 @@ class EventFilter:
         return b"".join(out), events
 
     def close(self) -> bytes:
-        """What was held back and became no event."""
+        """Return the bytes that were held back and did not become an event."""
         rest, self.held = self.held, b""
         return rest
 
     def next_start(self, data: bytes, at: int) -> int:
-        """Where the next line starts that begins like an event; -1 for nowhere."""
+        """The start of the next line that begins like an event; -1 if there is none."""
         at = data.find(START, at)
         while at > 0 and data[at - 1 : at] != b"\n":
             at = data.find(START, at + 1)
@@ -165,7 +163,7 @@ class EventFilter:
         return self.next_start(data, 1)
 
     def keep_from(self, data: bytes, done: int, at: int) -> int:
-        """From where the data has to be held: an event that is not complete, or an end that may be
+        """The offset from which data must be held back: an incomplete event, or an end that may be
         the start of one.
         """
         if at >= 0:

@@ -1,5 +1,5 @@
-"""The files that travel with the job: a trainer, a config. They lie where the job file says before
-anything starts.
+"""The files packed with the job, such as a trainer or a config. They are written to the job file's
+paths before anything else starts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def write_files(paths: list[str], blobs: list[bytes]) -> int:
-    """Write each file, relative ones below the current folder; a script (#!) can be run. The number
-    of bytes.
+    """Write each file; relative paths are below the current folder. A script (#!) is executable.
+    Return the number of bytes. Raises Failure.
     """
     for path, blob in zip(paths, blobs):
         try:

@@ -1,5 +1,5 @@
-"""The first half of a job's life: files, inputs, spec, and the start of the command. Each stage is
-announced; the first failure ends it.
+"""The first half of a job: files, inputs, spec, and the start of the command. Each stage is
+reported; the first failure ends the job.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FirstHalf:
         self.buckets: list[Bucket] = []
 
     def run(self, blobs: list[bytes]) -> None:
-        """Every stage in turn, until the command has begun."""
+        """Run every stage in turn, until the command has begun."""
         self.put_files(blobs)
         self.fetch_inputs()
         self.write_spec()
@@ -66,8 +66,8 @@ class FirstHalf:
         self.report.tell_event("fetched", what="files", bytes=size, seconds=seconds, rate=rate)
 
     def prepare_results(self) -> None:
-        """The results folder, ready; when it cannot be made and need not be, a private one takes
-        its place.
+        """Prepare the results folder. If it cannot be made and is not needed, use a private folder
+        instead. Raises Failure if it is needed.
         """
         if not self.keeps_results():
             self.place.remote = ""
@@ -98,12 +98,12 @@ class FirstHalf:
             self.open_buckets()
 
     def starts_in_work(self) -> bool:
-        """Whether the command starts in a folder of the job's own, where its relative files lie."""
+        """True if the command starts in the job's own work folder, where its relative files are."""
         return not all(map(os.path.isabs, self.document["files"]))
 
     def open_buckets(self) -> None:
-        """Before anything is fetched, so that a bucket that takes no results ends
-        the job at once.
+        """Open the buckets for the results before anything is fetched, so that a bucket that
+        refuses results ends the job at once.
         """
         from tao_sdk.runner.outputs.bucket import SHARE, open_buckets
 
@@ -112,7 +112,7 @@ class FirstHalf:
         self.signals.share = 1 - SHARE
 
     def keeps_results(self) -> bool:
-        """Whether the job names results whose place is ours to choose."""
+        """True if the job has results whose path is ours to choose."""
         placed = all(
             is_explicit(output) or in_bucket(output) for output in self.document["outputs"]
         )
@@ -171,7 +171,9 @@ class FirstHalf:
             raise no_word(str(error)) from error
 
     def open_log(self) -> int:
-        """The file that keeps what the command prints; -1 when there is no place for it."""
+        """Open the log file for the command's output. -1 if no results are kept, or, with a
+        warning, if it cannot be written.
+        """
         if self.place.nobodys:
             return -1
         try:

@@ -1,5 +1,5 @@
-"""JSON as the runner writes it. Python's own module takes as long to import as the rest of the
-runner, and a python3 cut down to its minimum (python3-minimal) does not have it.
+"""Write JSON for the runner. Python's own module takes as long to import as the rest of the runner,
+and a minimal Python (python3-minimal) does not have it.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def dumps(value: object) -> str:
-    """A value made of dicts with string keys, lists, strings, finite numbers, booleans and None;
-    ASCII on one line.
+    """The JSON of a value, in ASCII on one line. The value may have dicts with string keys, lists,
+    strings, finite numbers, booleans and None.
     """
     if isinstance(value, str):
         return quote_text(value)
@@ -24,7 +24,7 @@ def dumps(value: object) -> str:
 
 
 def quote_text(text: str) -> str:
-    """A string in its quotes."""
+    """A string as JSON, with its quotes."""
     return '"%s"' % "".join(map(escape_char, text))
 
 

@@ -1,6 +1,6 @@
-"""A job's life, from its document to its exit code.
+"""Run a job, from its document to its exit code.
 
-Its second half is imported once the command has begun, so that the command does not wait for it.
+The second half is imported once the command has begun, so that the command does not wait for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
-    """Run the job; the exit code of this process. Whatever goes wrong is told before it ends."""
+    """Run the job, and return the exit code of this process. Every error is reported before it
+    ends.
+    """
     report = Report(secrets_of(env))
     place = Place(env, document["job_id"])
     signals = Signals(place)
@@ -38,7 +40,7 @@ def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
             "ended", exit_code=128 + stopped.signal, signal=int(stopped.signal), seconds=0
         )
         return 128 + stopped.signal
-    except Exception as error:  # noqa: BLE001  the end of the process: nobody else could tell
+    except Exception as error:  # noqa: BLE001  the end of the process: no caller would see it
         from tao_sdk.runner.trouble import crash_failure
 
         report.tell_failure(crash_failure(error))
@@ -47,17 +49,19 @@ def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
 
 
 def open_standard_streams() -> None:
-    """Whoever started this job may have closed some; their numbers must not go to our own files."""
+    """Open the standard streams that the job's starter closed, so that none of our own files gets
+    their numbers.
+    """
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
 def start(document: Document, blobs: list[bytes], locale: str) -> None:
-    """Begin here, in the job. `locale` is empty when LC_CTYPE was not set: Python sets it then,
-    which is not the job's.
+    """The entry point in the job. `locale` is empty if LC_CTYPE was not set. Python sets it then,
+    so it is removed from the job's environment.
     """
     open_standard_streams()
     env = dict(os.environ)

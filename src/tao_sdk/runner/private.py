@@ -1,5 +1,5 @@
-"""Places that only this job's user can look into, and what tells a place of his from one that
-others can change.
+"""Files and folders that only this job's user can access, and checks that others cannot change a
+file or folder.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ import errno
 import os
 import stat
 
-OTHERS_WRITE = 0o022  # the rights of a group and of everybody else to change something
+OTHERS_WRITE = 0o022  # write rights of the group and of everybody else
 NOT_OURS = (
     errno.EPERM,
     errno.ELOOP,
     errno.ENXIO,
     errno.EISDIR,
-)  # what `read_file` raises for anything but a file of ours
+)  # errors of `read_file` for anything but a file of ours
 
 
 def random_path() -> str:
@@ -37,16 +37,14 @@ def write_file(content: bytes) -> str:
 
 
 def remove_tree(path: str) -> None:
-    """The folder and what is in it; links are removed, not followed. What cannot be
-    removed stays.
-    """
+    """Remove a folder and its content. Links are removed, not followed. Errors are ignored."""
     from shutil import rmtree
 
     rmtree(path, ignore_errors=True)
 
 
 class Unshared:
-    """Nobody else can write to what is made in its block, whatever the job's umask says."""
+    """In its block, new files are not writable for others, whatever the job's umask is."""
 
     def __enter__(self) -> None:
         self.before = os.umask(OTHERS_WRITE)
@@ -57,8 +55,8 @@ class Unshared:
 
 
 def read_file(path: str, most: int) -> bytes:
-    """The first bytes of a regular file of this user or root. Raises OSError for anything else; a
-    pipe is not waited for.
+    """The first `most` bytes of a regular file of this user or root. Raises OSError for anything
+    else, and does not wait for a pipe.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
@@ -70,12 +68,12 @@ def read_file(path: str, most: int) -> bytes:
 
 
 def is_ours(status: os.stat_result, folder: str) -> bool:
-    """True for what belongs to root, or to this user as the file system of `folder` knows him."""
+    """True if the owner is root, or this user as the file system of `folder` knows him."""
     return status.st_uid in (0, os.geteuid()) or status.st_uid == owner_there(folder)
 
 
 def owner_there(folder: str) -> int:
-    """Whom a file belongs to that this process makes there: a server may take root for nobody."""
+    """The uid that owns this process's new files in the folder: a server may map root to nobody."""
     from tao_sdk.net.atomic import remove_file, temporary_name
 
     path = temporary_name(os.path.join(folder, "owner"))
@@ -91,7 +89,7 @@ def owner_there(folder: str) -> int:
 
 
 def is_closed(folder: str) -> bool:
-    """True for a folder, no link to one, that is ours and that nobody else can write to."""
+    """True for a folder, not a link, that is ours and that nobody else can write to."""
     try:
         status = os.lstat(folder)
     except OSError:

@@ -1,6 +1,6 @@
-"""The command: a shell, started in a process group of its own.
+"""Start the command: a shell in a process group of its own.
 
-What follows its start is relay.py's, which is imported while the command runs already.
+Not here: everything after the start (relay.py, which is imported while the command already runs).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh")
 HEAD_START = 20  # milliseconds
-LONGEST_ARGUMENT = 100_000  # Linux takes 131,071 bytes in one argument
+LONGEST_ARGUMENT = 100_000  # Linux allows 131,071 bytes in one argument
 
 
 class Command:
-    """A shell command that is started, with the pipes that its bytes and its end come through."""
+    """A shell command, with the pipes for its output and for the signal of its end."""
 
     def __init__(self, text: str, report: Report, signals: Signals) -> None:
         self.text, self.report, self.signals = text, report, signals
@@ -39,14 +39,14 @@ class Command:
         signal.signal(signal.SIGCHLD, ignore_signal)
 
     def start(self, env: Mapping[str, str]) -> None:
-        """Start the shell. Between here and `started` a signal is kept, so that it cannot miss the
-        command.
+        """Start the shell. Signals are held until `command_started`, so that none misses the
+        command. Raises Failure.
         """
         self.signals.hold = True
         out = os.pipe()
         err = (
             out if self.report.one_stream else os.pipe()
-        )  # one pipe, so that the order of what is printed stays
+        )  # with one pipe, the output keeps its order
         try:
             self.pid = os.posix_spawn(
                 *self.shell_arguments(),
@@ -66,8 +66,8 @@ class Command:
         hand_over_terminal(self.pid)
 
     def let_it_begin(self) -> None:
-        """Leave it the processor until it prints or ends, or for HEAD_START: what the runner does
-        next takes as long as a small command.
+        """Leave the processor to the command until it prints or ends, at most HEAD_START: the
+        runner's next steps take as long as a small command.
         """
         import select
 
@@ -77,8 +77,8 @@ class Command:
         poll.poll(HEAD_START)
 
     def shell_arguments(self) -> tuple[str, list[str]]:
-        """The shell with the text as `-c` when it fits into an argument, else as a private file
-        that the shell reads.
+        """(shell, its arguments): the text after `-c` if it fits into an argument, else the path of
+        a private file with it.
         """
         shell = find_shell()
         if len(os.fsencode(self.text)) < LONGEST_ARGUMENT:
@@ -88,7 +88,7 @@ class Command:
 
 
 def ignore_signal(*_: object) -> None:
-    """A handler that does nothing; that it ran wakes the loop."""
+    """A signal handler that does nothing; the signal itself wakes the loop."""
 
 
 def find_shell() -> str:
@@ -108,8 +108,8 @@ def not_started(error: OSError) -> Failure:
 
 
 def hand_over_terminal(group: int) -> None:
-    """At a terminal the command's group is the one in front, so that it can read
-    and gets Ctrl-C.
+    """At a terminal, put the command's group in the foreground, so that it can read and gets
+    Ctrl-C.
     """
     if not os.isatty(0):
         return

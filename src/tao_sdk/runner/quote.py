@@ -1,6 +1,6 @@
-"""Quoting: how a string stands in a shell command, in JSON, and in YAML and TOML.
+"""Quote a string for a shell command, JSON, YAML or TOML. Pure.
 
-Pure, and used on both sides: by the packer for what it knows, by the runner for paths that only the
+Used on both sides: by the packer for values that it knows, by the runner for paths that only the
 job knows.
 """
 
@@ -19,36 +19,36 @@ def quote_word(text: str) -> str:
 
 
 def plain_word(text: str) -> str:
-    """A word that nobody takes for more than a word, however often it is read. Raises ValueError
-    for any other.
-    """
+    """A word that stays one word, however often it is parsed. Raises ValueError otherwise."""
     if not PLAIN.issuperset(text):
         raise ValueError(text)
     return quote_word(text)
 
 
 def double_quoted(text: str) -> str:
-    """A string of YAML and of TOML: double-quoted, ASCII only, so that a reader's locale does not
-    matter.
+    """A string for YAML and TOML: double-quoted and ASCII only, so that the reader's locale does
+    not matter.
     """
     return '"' + "".join(map(escape_char, text)) + '"'
 
 
 def escape_char(char: str) -> str:
-    """As in JSON, but for what is beyond 16 bits: neither knows two halves of a character."""
+    """Escape as in JSON, except above 16 bits: YAML and TOML have no surrogate pairs."""
     if char <= "\uffff":
         return jsontext.escape_char(char)
     return f"\\U{ord(char):08X}"
 
 
 def toml_string(text: str) -> str:
-    """As `double_quoted`; a name that is not Unicode cannot stand in TOML: UnicodeEncodeError."""
+    """As `double_quoted`. Raises UnicodeEncodeError for a text that is not Unicode, which TOML
+    forbids.
+    """
     text.encode()
     return double_quoted(text)
 
 
 def empty_text(_: str) -> str:
-    """Of a hole that only asks whether there is a value."""
+    """The text for a hole that only tests for a value."""
     return ""
 
 

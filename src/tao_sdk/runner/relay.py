@@ -1,4 +1,4 @@
-"""Relay: a running command's bytes, passed on and kept, until all that it started has ended."""
+"""Relay: pass on and save a running command's output, until all its processes have ended."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from tao_sdk.runner.process import Command
 
 CHUNK = 1 << 16
-# seconds for a killed process to be gone; one that hangs in a dead file system never is
+# seconds for a killed process to end; one that hangs in a dead file system never does
 PATIENCE = 5.0
-# reads that empty any pipe; without a limit a daemon that left the group and writes on would hold
-# the job
+# reads that empty any pipe; without a limit, a daemon that left the group and still writes would
+# hold up the job
 DRAIN = 64
-ENDED = 15  # the wait status of what SIGTERM ended: a shell, or a tee
-PAUSE = 50  # milliseconds between two looks at what the command left running
+ENDED = 15  # the wait status of a process that SIGTERM ended: a shell, or a tee
+PAUSE = 50  # milliseconds between two looks at the processes that the command left running
 
 
 class Relay:
-    """Passes on what a started command prints. `log` is the file that keeps it too; -1: none."""
+    """Passes on the output of a started command. `log`: a file that gets it too; -1 for none."""
 
     def __init__(self, command: Command, log: int) -> None:
         self.command, self.report, self.signals = command, command.report, command.signals
         self.pid, self.streams = command.pid, command.streams
         self.log = log
         self.status: int | None = None  # of waitpid
-        self.codes: list[int] = []  # of what outlived its shell after the request to end
+        self.codes: list[int] = []  # of orphans that ended after the request to end
 
     def run(self) -> int:
-        """Wait for the command's whole process group. The wait status of the shell."""
+        """Wait for the command's whole process group. Return the wait status of the shell."""
         self.relay_output()
         self.clear_group()
         self.drain_pipes()
@@ -49,8 +49,8 @@ class Relay:
             self.relay_once(None)
 
     def relay_once(self, timeout: int | None) -> bool:
-        """Wait for bytes or a signal and deal with them. False when there was nothing within the
-        time (ms).
+        """Wait for output or a signal, and process it. False if nothing came within `timeout`
+        milliseconds; None waits without a limit.
         """
         poll = select.poll()
         for fd in (self.command.wake, *self.streams):
@@ -86,7 +86,7 @@ class Relay:
             return
 
     def reap_children(self) -> None:
-        """Take note of what has ended: the shell, and everybody's orphans."""
+        """Collect the exit statuses of ended children: the shell, and adopted orphans."""
         read_available(self.command.wake)
         while True:
             try:
@@ -101,7 +101,9 @@ class Relay:
                 self.codes.append(exit_code(status))
 
     def clear_group(self) -> None:
-        """End what the command left running: it has the grace period, then it is killed."""
+        """End the processes that the command left running: ask them, and kill them after the grace
+        period.
+        """
         if has_living(self.pid):
             self.signals.end_command()
         latest = time.monotonic() + self.signals.command_grace() + PATIENCE
@@ -109,8 +111,8 @@ class Relay:
             self.relay_once(PAUSE)
 
     def judge_code(self) -> int:
-        """The exit code by which files are judged. Where the request to end ended the shell, it is
-        that of the programs which outlived the shell.
+        """The exit code by which files are judged. If the request to end ended the shell, it is the
+        exit code of programs that outlived the shell.
         """
         self.reap_children()
         if self.status != ENDED or not self.codes:
@@ -120,7 +122,7 @@ class Relay:
         return max(self.codes)
 
     def drain_pipes(self) -> None:
-        """What the processes wrote before they ended is still in the pipes."""
+        """Pass on the output that ended processes left in the pipes, and remove the script."""
         for _ in range(DRAIN):
             if not (self.streams and self.relay_once(0)):
                 break
@@ -129,7 +131,7 @@ class Relay:
 
 
 def read_available(fd: int) -> bytes | None:
-    """What is there now; b"" at the end; None when there is nothing yet."""
+    """The bytes available now; b"" at the end; None if there are none yet."""
     try:
         return os.read(fd, CHUNK)
     except BlockingIOError:
@@ -137,7 +139,7 @@ def read_available(fd: int) -> bytes | None:
 
 
 def has_living(group: int) -> bool:
-    """Whether the group has a member that is more than a zombie (its parent may never reap it)."""
+    """True if the group has a member that is not a zombie (which its parent may never reap)."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -158,7 +160,7 @@ def has_living(group: int) -> bool:
 
 
 def exit_code(status: int) -> int:
-    """As a shell tells it: 128 + n when signal n ended the command."""
+    """The exit code as a shell has it: 128 + n if signal n ended the command."""
     if os.WTERMSIG(status):
         return 128 + os.WTERMSIG(status)
     return os.WEXITSTATUS(status)

@@ -1,4 +1,4 @@
-"""What the runner tells: one line of JSON an event, on stderr, among the command's own bytes.
+"""Write the runner's events: one line of JSON each, on stderr, among the command's own output.
 
 An event is `@tao {...}` and a newline, at the start of a line. The command's stdout and stderr are
 one stream. If that does not end in a newline, we write a record separator and a newline first, and
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     Value = str | int | float | bool | None | list[str]
 
-# when the runner itself failed; the event "failed" says so, the number may be the command's too
+# exit code if the runner itself failed; the event "failed" decides: a command may use it too
 OWN_FAILURE = 125
 PREFIX = b"@tao "
-SEAM = b"\x1e\n"  # our newline after a line that the command left open
-TEXTS = ("failed", "warning")  # events that quote what a server said, which may be what we sent it
+SEAM = b"\x1e\n"  # our newline after a line that the command has not finished
+TEXTS = ("failed", "warning")  # events that quote servers, which may repeat what we sent
 SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")  # in the names of variables
 SHORTEST_SECRET = 6  # characters; a shorter value occurs in ordinary text
 LONGEST = 16_000  # bytes of one event, so that a reader never has to hold more
@@ -68,7 +68,7 @@ def is_secret(name: str) -> bool:
 
 
 def write_all(fd: int, data: bytes) -> bool:
-    """Write every byte, waiting where the reader is slow. False when nobody reads any more."""
+    """Write every byte, and wait for a slow reader. False if nobody reads any more."""
     view = memoryview(data)
     try:
         while view:
@@ -79,14 +79,14 @@ def write_all(fd: int, data: bytes) -> bool:
 
 
 class Report:
-    """The runner's own voice. It knows how the command's last line ended, so that events start a
-    line of their own.
+    """Writes events and warnings. It tracks unfinished lines of the command, so that each event
+    starts on its own line.
     """
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self.secrets = secrets
         self.one_stream = os.path.sameopenfile(1, 2)
-        self.open_lines = {1: False, 2: False}  # the stream -> whether its last byte was no newline
+        self.open_lines = {1: False, 2: False}  # stream -> True if its last byte is no newline
         self.alone = True  # no command runs whose line an event could break
         self.later: list[tuple[str, dict[str, Value]]] = []
 
@@ -97,7 +97,7 @@ class Report:
         return write_all(fd, data)
 
     def tell_event(self, event: str, **facts: Value) -> None:
-        """Tell an event now, on a line of its own."""
+        """Write an event now, on its own line."""
         if event in TEXTS:
             facts = {name: self.without_secrets(value) for name, value in facts.items()}
         line = encode_event(event, facts)
@@ -113,14 +113,14 @@ class Report:
         return value
 
     def queue_event(self, event: str, **facts: Value) -> None:
-        """Tell an event when the command's line is whole; safe from any thread."""
+        """Write an event once the command's line is finished. Thread-safe."""
         if self.alone:
             self.tell_event(event, **facts)
         else:
             self.later.append((event, facts))
 
     def tell_queued(self) -> None:
-        """Tell what was queued, unless the command is in the middle of a line of this stream."""
+        """Write the queued events, unless the command has an unfinished line on stderr."""
         while self.later and not self.open_lines[2]:
             event, facts = self.later.pop(0)
             self.tell_event(event, **facts)
@@ -132,7 +132,7 @@ class Report:
         self.tell_event("warning", code=code, what=what, why=why, next=next)
 
     def log_warning(self, text: str) -> None:
-        """A line of the log, which people read without the events."""
+        """Write a warning as a plain line of the log, for people who read it without events."""
         write_all(
             2,
             b"\n" * any(self.open_lines.values())

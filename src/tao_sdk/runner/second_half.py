@@ -1,6 +1,6 @@
-"""The second half of a job's life: its command runs, its results are kept, it ends.
+"""The second half of a job: wait for its command, keep its results, end.
 
-Nothing of this is imported before the command has started.
+It is not imported before the command has started.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from tao_sdk.runner.first_half import FirstHalf
     from tao_sdk.runner.outputs.keep import Destination
 
-FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
+FULL = 1024 * 1024  # bytes; a disk with less free space counts as full
 
 
 class SecondHalf:
-    """What is left to do for a job whose command has started."""
+    """The rest of a job whose command has started."""
 
     def __init__(self, job: FirstHalf) -> None:
         self.job, self.place, self.report = job, job.place, job.report
@@ -32,7 +32,7 @@ class SecondHalf:
         self.keeper: Keeper | None = None
 
     def run(self) -> int:
-        """Every further stage in turn; the exit code of this process."""
+        """Run every further stage in turn, and return the exit code of this process."""
         self.start_keeping()
         code = self.wait_for_command()
         self.job.tell_changed_inputs()
@@ -42,7 +42,7 @@ class SecondHalf:
         return code
 
     def start_keeping(self) -> None:
-        """Begin to look after the results."""
+        """Start to keep the results up to date, if they are kept at all."""
         if self.place.nobodys:
             return
         destinations: list[Destination] = [*self.job.buckets]
@@ -54,12 +54,12 @@ class SecondHalf:
         self.keeper.start(self.relay.wake_up)
 
     def wait_for_command(self) -> int:
-        """The exit code of the command, which is told."""
+        """Wait for the command, report its end, and return its exit code."""
         status = self.relay.run()
         self.judged = self.relay.judge_code()
         # 0 stays hidden: commands that the shell never ran would count as done
         code = self.judged or exit_code(status)
-        signal = os.WTERMSIG(status)  # 0 of one that exited
+        signal = os.WTERMSIG(status)  # 0 if it exited
         seconds = round(time.monotonic() - self.job.started, 3)
         full = full_folders(self.place.folder) if code else []
         more = {"full": ", ".join(full)} if full else {}
@@ -70,7 +70,7 @@ class SecondHalf:
         return code
 
     def keep_outputs(self, code: int) -> bool:
-        """Keep what the command wrote, whatever its end was. False when that failed."""
+        """Keep the command's results, however it ended. False if that failed."""
         self.report.tell_stage("outputs")
         if not code and not self.place.rank:
             self.warn_missing()
@@ -85,7 +85,7 @@ class SecondHalf:
         return True
 
     def warn_missing(self) -> None:
-        """Tell of outputs that are still empty: the command has written elsewhere, perhaps."""
+        """Warn about outputs that are still empty: the command may have written elsewhere."""
         for output in self.job.document["outputs"]:
             path = self.job.values[output["key"]]
             written = os.path.isfile(path) or any(
@@ -96,13 +96,13 @@ class SecondHalf:
 
 
 def full_folders(results: str) -> list[str]:
-    """Those whose disks have no room now, of the folders that a command writes to."""
+    """The folders with full disks, among those that a command usually writes to."""
     folders = (results, os.environ.get("TMPDIR") or "/tmp", "/dev/shm")
     return [folder for folder in folders if free_bytes(folder) < FULL]
 
 
 def free_bytes(folder: str) -> float:
-    """Bytes free there for this user; without end where nobody says."""
+    """The bytes free in a folder for this user; infinite if not known."""
     try:
         disk = os.statvfs(folder)
     except OSError:

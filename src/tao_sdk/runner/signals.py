@@ -1,9 +1,10 @@
-"""Signals: the runner passes them on to the command, and gives it time to end before it is killed.
+"""Signals: pass them on to the command, and give it time to end before it is killed.
 
-All is done in the handlers, which also run while the runner waits for a slow reader of its output.
+All work is done in the handlers, which also run while the runner waits for a slow reader of its
+output.
 
-`_signal` is what Python's `signal` wraps in enums: those take a third as long to import as
-python3 itself takes to start, and the command would wait for them.
+`_signal` is Python's `signal` without its enums. The enums take a third as long to import as
+python3 takes to start, and the command would wait for them.
 """
 
 from __future__ import annotations
@@ -32,31 +33,33 @@ ENDING = (
     signal.SIGTERM,
     signal.SIGINT,
     signal.SIGQUIT,
-)  # the sender wants an end: the grace period begins
+)  # requests to end: the grace period begins
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; the command should not
 
 
 class Signals:
-    """From construction on no signal ends the runner unnoticed, not even as process 1 of a
-    container.
+    """Handles the runner's signals. Once it is constructed, no signal ends the runner unnoticed,
+    not even as process 1 of a container.
     """
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.share = 1.0  # the command's part of the job's grace
         self.group = 0  # the command's process group while it runs
-        # the command is being started, or has ended: a signal is kept in mind, no more
+        # True from the command's start on: while no command runs, a signal is only remembered
         self.hold = False
         self.first = 0  # the first signal that asked for an end
-        self.told_at = 0.0  # when that was, on the monotonic clock
-        self.killed = False  # the command was, since its time was up
+        self.told_at = 0.0  # time of that signal, on the monotonic clock
+        self.killed = False  # True if the command was killed because its time was up
         self.taken = [number for number in FORWARDED if signal.getsignal(number) != signal.SIG_IGN]
         for number in self.taken:
             signal.signal(number, self.forward)
         signal.signal(signal.SIGALRM, self.kill_command)
 
     def forward(self, number: int, _: FrameType | None) -> None:
-        """Pass a signal on. The first that asks for an end decides how long that may take."""
+        """Pass a signal on. The first request to end sets the time limit. Raises Stopped if no
+        command has been started.
+        """
         if number in ENDING and not self.first:
             adopt_orphans()
         self.signal_group(number)
@@ -69,7 +72,7 @@ class Signals:
             raise Stopped(number)
 
     def end_command(self) -> None:
-        """Ask the group to end unless it was asked before, and kill it when its time is up."""
+        """Ask the group to end, unless a SIGTERM already did, and kill it when its time is up."""
         if self.first != signal.SIGTERM:
             self.signal_group(signal.SIGTERM)
         self.start_grace()
@@ -79,7 +82,7 @@ class Signals:
             signal.setitimer(signal.ITIMER_REAL, max(self.command_grace(), 0.001))
 
     def command_grace(self) -> float:
-        """Seconds that the command has to end."""
+        """The seconds that the command has to end."""
         return self.place.grace * self.share
 
     def kill_command(self, *_: object) -> None:
@@ -87,7 +90,7 @@ class Signals:
         self.signal_group(signal.SIGKILL)
 
     def signal_group(self, number: int) -> None:
-        """Give the whole group a signal; nobody there is fine."""
+        """Send a signal to the whole group, if there is one."""
         try:
             if self.group:
                 os.killpg(self.group, number)
@@ -95,13 +98,13 @@ class Signals:
             pass
 
     def time_left(self) -> float:
-        """Seconds until the job has to be over; endless while nobody has told it to end."""
+        """The seconds until the job must be over; infinite without a request to end."""
         if self.first:
             return self.told_at + self.place.grace - time.monotonic()
         return float("inf")
 
     def command_started(self, group: int) -> None:
-        """The command runs. A signal that came while it was being started reaches it too."""
+        """Note that the command runs, and pass on a request to end that came during its start."""
         self.group = group
         if self.first:
             self.forward(self.first, None)
@@ -112,7 +115,7 @@ class Signals:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parent ends. Without ctypes, nobody does."""
+    """Become the parent of all descendants whose own parent ends. Do nothing without ctypes."""
     try:
         import ctypes
 

@@ -1,4 +1,4 @@
-"""The spec file: its text comes filled in but for the paths that only the job knows."""
+"""Write the spec file. Its text is complete except for the paths that only the job knows."""
 
 from __future__ import annotations
 

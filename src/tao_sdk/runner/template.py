@@ -1,6 +1,4 @@
-"""Filling a template: the text of the spec or of the command, with the paths that only the job
-knows.
-"""
+"""Fill a template, the text of the spec or the command, with the paths that only the job knows."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def fill_template(template: Template, values: Mapping[str, str]) -> str:
-    """The text, with each hole holding the value of its key, or its own text when there is none."""
+    """The text with each hole filled by the value of its key, or by its default text."""
     parts = template["parts"]
     text = [parts[0]]
     for (key, style, given, before, after), part in zip(template["holes"], parts[1:]):

@@ -1,5 +1,5 @@
-"""Trouble: what the runner tells when something is not as it should be. A job that is well imports
-nothing of this before its command has started.
+"""Failures and warnings of the runner. A job without trouble does not import this before its
+command has started.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def crash_failure(error: BaseException) -> Failure:
-    """An error nobody foresaw, with its place, without the values it may quote."""
+    """The Failure for an unexpected error: its place, without the values that it may quote."""
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next
@@ -33,7 +33,7 @@ def crash_failure(error: BaseException) -> Failure:
 
 
 def file_of(frame: FrameType) -> str:
-    """The file that a frame's code is from. boot.py gives a module its name alone."""
+    """The source file of a frame's code, made from the module's name if boot.py loaded it."""
     name: str = frame.f_globals["__name__"]
     path = frame.f_code.co_filename
     if path == "<string>":
@@ -42,7 +42,9 @@ def file_of(frame: FrameType) -> str:
 
 
 def no_word(path: str) -> Failure:
-    """A path of other characters than a placeholder takes in text that is read as code."""
+    """The Failure for a path with special characters, at a placeholder in text that is parsed as
+    code.
+    """
     return Failure(
         "command.placeholder",
         f"The command cannot have the path {path!a} where its placeholder stands.",
@@ -53,7 +55,7 @@ def no_word(path: str) -> Failure:
 
 
 def unkept_log(what: str, why: str) -> dict[str, str]:
-    """The facts of a warning: the file of the job's log is not written."""
+    """The facts of the warning that the job's log file is not written."""
     return {
         "code": "log.unwritable",
         "what": what,

@@ -1,7 +1,8 @@
 """KubernetesBackend: the verbs of the contract for jobs as Jobs of one cluster.
 
-What is decided is decided in render.py and parse.py; here they are joined to the API server. What
-only a submit or the doctor needs is loaded by them: a short command looks at jobs.
+Here: the calls to the API server. Not here: the decisions (render.py for a submit, parse.py for
+what was observed). Methods that only a submit or the doctor calls import their own modules, so
+that a short command that looks at jobs starts fast.
 """
 
 from __future__ import annotations
@@ -84,18 +85,20 @@ from tao_sdk.transports.kubeconfig import Cluster
 from tao_sdk.transports.silence import within
 
 CANCELS = 8  # jobs that are ended at once
-GANGS_PER_LOOK = 4  # jobs with `gang: wait` that are parked or resumed at one look
+GANGS_PER_LOOK = 4  # jobs with `gang: wait` that one look parks or resumes
 SURVEY_SECONDS, SUBMIT_SECONDS = 25.0, 25.0  # a submit gives up within a minute
-OBSERVE_SECONDS = 25.0  # and a status within half of one
+OBSERVE_SECONDS = 25.0  # a status gives up within half a minute
 POD_SECONDS = 1.0  # between looks for a pod whose log is followed
-OUTCOME_SECONDS = 15.0  # for a pod that reads how a removed job ended: somebody waits for a look
+OUTCOME_SECONDS = 15.0  # for the pod that reads a removed job's outcome: a user waits for it
 LOST_POD: Object = {}
 LOST_LOG = "tao: {what} of rank {rank} was removed with its pod when another rank failed\n"
 
 
 @contextmanager
 def answering() -> Generator[None]:
-    """Turn a refusal of the server into Unreachable: nothing is known, another try may succeed."""
+    """Turn a KubeError into Unreachable (the state is unknown, a retry may succeed), or into the
+    error for a missing right.
+    """
     try:
         yield
     except KubeError as error:
@@ -105,7 +108,7 @@ def answering() -> Generator[None]:
 
 
 class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRequest]):
-    """Jobs of the cluster that the kubeconfig or the pod in which this runs names."""
+    """Jobs of one cluster: that of the kubeconfig, or of the pod in which this process runs."""
 
     platform = "kubernetes"
     capabilities = Capabilities(
@@ -137,12 +140,12 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     @cached_property
     def cluster(self) -> Cluster:
-        """Raises CredentialError, UsageError where the settings lead to none."""
+        """The cluster of the settings. Raises CredentialError, UsageError if there is none."""
         return site.cluster(self.settings)
 
     @cached_property
     def endpoint(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What is true of the cluster under every address. Raises as `cluster`."""
+        """The cluster's identity, the same under each of its addresses. Raises as `cluster`."""
         return self.cluster.identity
 
     @cached_property
@@ -188,7 +191,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         options: KubernetesOptions,
         attempt: Attempt,
     ) -> Plan[KubernetesRequest]:
-        """What was decided for the first attempt holds for the others."""
+        """The plan of a further attempt, with the decisions of the first."""
         return render.build(last.request.decisions, job, options, attempt)
 
     def check(self, plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding]:
@@ -221,7 +224,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         plan: Plan[KubernetesRequest],
         registry: str,
     ) -> list[Finding]:
-        """None where the job brings a login, of which a look from here may have used the same."""
+        """A finding that the job has no login to the registry; none if it brings a login. A look
+        at the image from here may have used that same login.
+        """
         from tao_sdk.backends.kubernetes.cluster import pull_login
 
         pod: Mapping[str, Any] = plan.request.job["spec"]["template"]["spec"]
@@ -261,7 +266,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return self.ref(job, plan.attempt, ready=True)
 
     def adopted(self, plan: Plan[KubernetesRequest], refusal: Refused) -> Ref:
-        """Without its secrets an attempt cannot be started, only found."""
+        """The attempt's Ref if it has already started, else raise `refusal`. An attempt without
+        its secrets cannot be started.
+        """
         found = self.find(plan.attempt, plan)
         if found is None or not found.ready:
             raise refusal
@@ -303,9 +310,10 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     # Looking
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """Two lists a namespace, however many there are. Those whose image has no bash are
-        started anew; those of which only some ranks found room are parked, and resumed, a few at
-        each look.
+        """The observation of each attempt, from two lists a namespace for any number of attempts.
+
+        Also restarts attempts whose image has no bash. Attempts with room for only some ranks are
+        parked and later resumed, a few at each look.
         """
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         answers = seen_elsewhere(self.endpoint, refs)
@@ -330,7 +338,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return seen | starting.restart_without_bash(self.kube, seen)
 
     def or_told_end(self, ref: Ref, said: Observation) -> Observation:
-        """What is said of the attempt; of one that is gone, the end that the watches have told."""
+        """The observation as it is. If the attempt is gone, the end that the watches reported,
+        if they did.
+        """
         if said.phase is not Phase.ABSENT:
             return said
         return self.watches.ends.end_of(ref) or said
@@ -341,7 +351,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
     @answering()
     def outcome(self, ref: Ref) -> Outcome | None:
         results = ref.details.get("results_dir", "")
-        with suppress(ClaimUnreadable):  # then nobody can say how it ended
+        with suppress(ClaimUnreadable):  # then the outcome is unknown
             files = PodFiles(partial(self.claim_reader, patience=OUTCOME_SECONDS))
             return read_outcome(files, results, ref.attempt.number)
         return None
@@ -368,9 +378,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             yield from self.kept.read(ref.unique_id, request.rank, request)
 
     def live_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
-        """The log of a pod, whose start may be in a copy that is not finished.
+        """The log of a pod. If an unfinished copy has its start, that comes first.
 
-        Raises PathNotFound where the pod is gone.
+        Raises PathNotFound if the pod is gone.
         """
         if request.cursor == GONE:
             return
@@ -415,7 +425,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             yield replace(chunk, source=source)
 
     def lost_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
-        """What is kept of a rank whose pod went before others', else a line that it is gone."""
+        """The saved log of a rank whose pod was removed before the others'; without one, a line
+        that says so.
+        """
         if self.kept.finish(ref.unique_id, request.rank):
             yield from self.kept.read(ref.unique_id, request.rank, request)
             return
@@ -423,29 +435,31 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         yield LogChunk(LOST_LOG.format(what=what, rank=request.rank).encode(), GONE)
 
     def earlier_log(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
-        """What the rank has said before its job was parked. Of a tail nothing, if it runs again."""
+        """The rank's log from before its job was parked. Nothing for a tail if it runs again."""
         if not self.parked.keys(ref, request.rank):
             return
         if request.tail is None or self.pod_of(ref, request) is None:
             yield from self.parked.read(ref, request)
 
     def awaited_pod(self, ref: Ref, request: LogRequest) -> Object | None:
-        """The rank's pod as `pod_of`. With follow it is waited for while it can still come."""
+        """The rank's pod as `pod_of`. With follow, wait for it while it can still come."""
         pod = self.pod_of(ref, request)
         while pod is None and request.follow:
             time.sleep(POD_SECONDS)
-            self.observe([ref])  # an attempt without bash is started anew
+            self.observe([ref])  # restarts an attempt without bash
             pod = self.pod_of(ref, request)
         return pod
 
     def recent_pod(self, ref: Ref, request: LogRequest) -> Object | None:
-        """The rank's pod as a look has seen it. Who follows the log asks for it."""
+        """The rank's pod from a recent look. None if the request follows the log: then ask the
+        cluster.
+        """
         return None if request.follow else self.recent_pods.find(ref, request.rank)
 
     def pod_of(self, ref: Ref, request: LogRequest) -> Object | None:
-        """The rank's pod; None while none has begun, LOST_POD where only other ranks' are left.
+        """The rank's pod; None while it has not begun, LOST_POD if only other ranks' pods are left.
 
-        Raises PathNotFound where all are gone.
+        Raises PathNotFound if the attempt has ended and no pod is left.
         """
         pods = look.pods_of(self.kube, ref.namespace, ref.attempt)
         found = next((pod for pod in pods if parse.rank_of(pod) == request.rank), None)
@@ -471,13 +485,15 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return PodFiles(self.claim_reader)
 
     def file_address(self, plan: Plan[KubernetesRequest], path: str) -> str:
-        """Claims of another namespace than that of the settings cannot be seen."""
+        """The `pvc://` address of a path in the job's pods; "" for a job in another namespace
+        than that of the settings: its claims cannot be read.
+        """
         if plan.request.namespace != site.namespace(self.settings):
             return ""
         return claim_address(plan.request, path)
 
     def claim_reader(self, address: str, patience: float = START_SECONDS) -> Reader:
-        """Who can look at an address on a claim. Raises Unreachable where no image is known."""
+        """A reader for an address on a claim. Raises Unreachable if no image is known for it."""
         from tao_sdk.backends.kubernetes.cluster import pull_login
 
         namespace = site.namespace(self.settings)
@@ -499,7 +515,7 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     @answering()
     def release(self, ref: Ref) -> None:
-        """Delete the Job, and all that it owns with it."""
+        """Delete the Job and everything that it owns."""
         must_live_at(self.endpoint, ref)
         ending = Ending(self.kube, self.kept, ref)
         if not ending.end(timedelta(seconds=10)).phase.over:
@@ -547,6 +563,6 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return doctor.examine(kube, self.settings, site.namespace(self.settings))
 
     def close(self) -> None:
-        if "kube" in vars(self):  # else nothing was asked
+        if "kube" in vars(self):  # else no connection was opened
             self.watches.close()
             self.kube.close()

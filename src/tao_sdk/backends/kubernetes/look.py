@@ -1,7 +1,6 @@
-"""Look: the Jobs and pods of attempts, in two lists a namespace however many there are; and the
-change of a Job that was seen.
+"""Read the Jobs and pods of attempts, with two lists a namespace for any number of attempts.
 
-Not here: what they mean (parse.py).
+Here too: patching a Job, and reading its events and Workloads. Not here: what they mean (parse.py).
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.transports.kube import MERGE, Kube, KubeError
 
 ABSENT = Observation(Phase.ABSENT, "no such Job")
-MOST_EVENTS = 500  # that are read of one question
-MOST_ASKED = 8  # objects whose events are asked for one by one
-MOUNT_SECONDS = 15.0  # after a pod has its node, in which its volumes may take their time
+MOST_EVENTS = 500  # read from one query
+MOST_ASKED = 8  # objects whose events are queried one by one
+MOUNT_SECONDS = 15.0  # after a pod has its node: its volumes may take this long to mount
 MOUNT_FAILS = ("FailedMount", "FailedAttachVolume")
-MOUNTED = ("Pulling", "Pulled", "Created", "Started")  # what a kubelet does after the mounts
+MOUNTED = ("Pulling", "Pulled", "Created", "Started")  # events of a kubelet after the mounts
 KUEUE = "kueue.x-k8s.io"
 KUEUE_VERSIONS = ("v1beta1", "v1beta2")
 First, Second = TypeVar("First"), TypeVar("Second")
-LONGEST_EVENT = 4 * 1024 * 1024  # bytes of one object that a watch tells
+LONGEST_EVENT = 4 * 1024 * 1024  # bytes of one object that a watch sends
 
 
 def jobs_path(namespace: str, name: str = "") -> str:
@@ -52,8 +51,8 @@ def get_job(kube: Kube, namespace: str, name: str) -> Object | None:
 
 
 def patch_job(kube: Kube, job: Object, metadata: Object, spec: Object) -> Object:
-    """The Job with what is given merged into it. Raises KubeError(409) where it is another one, as
-    its uid says, or where `metadata` has a resourceVersion that is not the newest.
+    """Merge `metadata` and `spec` into the Job and return it. Raises KubeError(409) if its uid is
+    not that of `job`, or if `metadata` has a resourceVersion that is not the newest.
     """
     uid, name = job["metadata"]["uid"], job["metadata"]["name"]
     patch = {"metadata": {**metadata, "uid": uid}, "spec": spec}
@@ -62,7 +61,7 @@ def patch_job(kube: Kube, job: Object, metadata: Object, spec: Object) -> Object
 
 
 def find_job(kube: Kube, namespace: str, attempt: Attempt) -> Object | None:
-    """The attempt's Job, or the one that took its place; None where neither is there."""
+    """The attempt's Job, or the Job that took its place; None if there is neither."""
     first = names.job_name(attempt)
     for name in (first, names.second_name(first)):
         job = get_job(kube, namespace, name)
@@ -72,7 +71,7 @@ def find_job(kube: Kube, namespace: str, attempt: Attempt) -> Object | None:
 
 
 def get(kube: Kube, path: str) -> Object | None:
-    """The object; None where the server says that it is not there."""
+    """The object at a path; None if the server answers 404."""
     try:
         return kube.ask("GET", path)
     except KubeError as error:
@@ -82,7 +81,7 @@ def get(kube: Kube, path: str) -> Object | None:
 
 
 def items(kube: Kube, path: str, **params: Any) -> list[Object]:
-    """All objects of a kind."""
+    """All objects of a kind. Parameters without a value are left out."""
     given = {name: value for name, value in params.items() if value}
     return kube.list(path, given).get("items") or []
 
@@ -90,13 +89,13 @@ def items(kube: Kube, path: str, **params: Any) -> list[Object]:
 def pods_of(
     kube: Kube, namespace: str, attempt: Attempt, job: Object | None = None
 ) -> list[Object]:
-    """The pods of one attempt, one a rank. With `job` only those that this Job has made."""
+    """The pods of one attempt, one a rank. With `job`, only the pods that this Job made."""
     own = all_pods_of(kube, namespace, attempt)
     return parse.by_rank(own) if job is None else parse.pods_of_job(job, own)
 
 
 def all_pods_of(kube: Kube, namespace: str, attempt: Attempt) -> list[Object]:
-    """The pods of one attempt, whichever of its Jobs has made them."""
+    """The pods of one attempt, of either of its Jobs."""
     found = items(kube, core_path(namespace, "pods"), labelSelector=selector_of(attempt))
     first = names.job_name(attempt)
     made = (first, names.second_name(first))
@@ -104,12 +103,12 @@ def all_pods_of(kube: Kube, namespace: str, attempt: Attempt) -> list[Object]:
 
 
 def selector_of(attempt: Attempt) -> str:
-    """What all that an attempt has made is labeled with."""
+    """The label selector that matches every object of an attempt."""
     return f"{names.JOB_ID}={attempt.job_id},{names.ATTEMPT}={attempt.number}"
 
 
 def see(kube: Kube, ref: Ref) -> Seen | None:
-    """One attempt; None where its Job is not there."""
+    """One attempt's Job and pods; None without a Job."""
     job = find_job(kube, ref.namespace, ref.attempt)
     if job is None:
         return None
@@ -119,7 +118,7 @@ def see(kube: Kube, ref: Ref) -> Seen | None:
 
 
 def look(kube: Kube, refs: Sequence[Ref]) -> dict[Ref, Seen | None]:
-    """The attempts; None where the Job is not there."""
+    """The Job and pods of each attempt; None for an attempt without a Job."""
     groups: dict[str, list[Ref]] = defaultdict(list)
     for ref in refs:
         groups[ref.namespace].append(ref)
@@ -142,7 +141,7 @@ def look_at_namespace(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[R
 
 
 def observations(kube: Kube, found: Mapping[Ref, Seen | None]) -> dict[Ref, Observation]:
-    """What is said of the attempts that a look has found, or not."""
+    """The observation of each attempt of a look, with or without a Job."""
     missing: dict[str, list[Ref]] = defaultdict(list)
     answers: dict[Ref, Observation] = {}
     for ref, seen in found.items():
@@ -156,8 +155,9 @@ def observations(kube: Kube, found: Mapping[Ref, Seen | None]) -> dict[Ref, Obse
 
 
 def absent(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """What is said of attempts without a Job. Those older than their ttl went by that, unless
-    somebody has seen them alive less than their ttl ago.
+    """The observation of each attempt without a Job. If the attempt is older than its ttl, the
+    ttl removed the Job, and the attempt ended before `ended_by`: now minus the ttl. An attempt
+    that was seen alive after that moment was not removed by its ttl.
     """
     now = utc_now()
     expired = [ref for ref in refs if is_expired(ref, now)]
@@ -180,7 +180,9 @@ def is_expired(ref: Ref, now: datetime) -> bool:
 
 
 def pods_without_bash(kube: Kube, namespace: str) -> list[str]:
-    """The names of pods that could not start for want of bash, also of those that are gone."""
+    """The names of pods that could not start for want of bash, deleted pods too. None if the role
+    may not list events.
+    """
     selector = "involvedObject.kind=Pod,reason=Failed"
     path = core_path(namespace, "events")
     try:
@@ -197,7 +199,7 @@ def store_selector(refs: Iterable[Ref]) -> str:
 
 
 class Lists:
-    """The Jobs and pods of a namespace, and which of them are those of `refs`."""
+    """The Jobs and pods of a namespace, matched to the attempts in `refs`."""
 
     def __init__(self, refs: Sequence[Ref], jobs: Sequence[Object], pods: Sequence[Object]) -> None:
         by_name = {job["metadata"]["name"]: job for job in jobs}
@@ -211,8 +213,8 @@ class Lists:
 
     @property
     def pods_are_older(self) -> bool:
-        """True if a Job has ended, and its pods, listed at the same time, had not: how they ended
-        would be missed for good.
+        """True if a Job has ended and its pods, listed at the same time, had not. Without a new
+        list of pods, how they ended would be missed for good.
         """
         ended = [job for job in self.jobs.values() if job is not None and has_end(job)]
         return any(not all(map(parse.terminated, self.pods_of(job) or [{}])) for job in ended)
@@ -227,7 +229,7 @@ def seen_in_lists(kube: Kube, namespace: str, lists: Lists) -> dict[Ref, Seen | 
 
 
 def pick_job(by_name: Mapping[str, Object], attempt: Attempt) -> Object | None:
-    """As find_job, among those that are listed."""
+    """Like find_job, among listed Jobs."""
     first = names.job_name(attempt)
     found = (by_name.get(name) for name in (first, names.second_name(first)))
     return next((job for job in found if job is not None and names.is_of(job, attempt)), None)
@@ -239,7 +241,9 @@ def key_of(thing: Object) -> tuple[str, ...]:
 
 
 def parse_safely(seen: Seen) -> Observation:
-    """What cannot be understood is said of that one alone."""
+    """The observation; UNREACHABLE for objects that cannot be parsed, so that one bad Job does
+    not spoil the answers about others.
+    """
     try:
         return parse.observation(seen)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -251,7 +255,7 @@ def parse_safely(seen: Seen) -> Observation:
 
 @dataclass(frozen=True)
 class Said:
-    """Of Jobs without pods, by their names: why there are none."""
+    """Why Jobs have no pods, by the Jobs' names."""
 
     by_events: Mapping[str, str]
     by_queues: Mapping[str, str]
@@ -271,14 +275,14 @@ def has_end(job: Object) -> bool:
 
 
 def is_bare(job: Object) -> bool:
-    """True if the Job should have pods. One that was suspended for a moment keeps a condition,
-    which is false by then.
+    """True if the Job should have pods. A Job that was suspended for a moment counts too: it keeps
+    a Suspended condition, but with status False.
     """
     return not job["spec"].get("suspend") and not has_end(job)
 
 
 def create_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str, str]:
-    """Job -> why its pods could not be created, as the newest event tells."""
+    """Job name -> why its pods could not be created, from the newest event."""
     wanted = {job["metadata"]["uid"]: job["metadata"]["name"] for job in jobs if is_bare(job)}
     if not wanted:
         return {}
@@ -294,10 +298,10 @@ def create_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str
 def events_about(
     kube: Kube, namespace: str, uids: Sequence[str], kind: str = "", *reasons: str
 ) -> list[Object]:
-    """The events about these objects, the oldest first. None where the role may not list them.
+    """The events about these objects, the oldest first; an empty list without the right to list.
 
-    Those of a few are asked for one by one, so that a busy namespace costs nothing. `kind` narrows
-    the question about many.
+    For a few objects, one query each, so that a busy namespace costs nothing. For many, one query
+    that `kind` narrows.
     """
     selectors = [f"involvedObject.uid={uid}" for uid in uids]
     if len(uids) > MOST_ASKED:
@@ -313,8 +317,8 @@ def events_about(
 
 
 def with_mount_words(kube: Kube, namespace: str, pods: Sequence[Object]) -> list[Object]:
-    """The pods. One whose volumes cannot be mounted waits for that, in the words of its event: its
-    status does not tell.
+    """The pods. A pod whose volumes cannot be mounted gets that as its waiting reason, from its
+    newest event: its own status does not say so.
     """
     waiting = {pod["metadata"]["uid"] for pod in pods if may_miss_mounts(pod)}
     if not waiting:
@@ -327,7 +331,7 @@ def with_mount_words(kube: Kube, namespace: str, pods: Sequence[Object]) -> list
 
 
 def mount_issue(events: Mapping[str, Object], pod: Object) -> tuple[str, str]:
-    """(reason, message) of the pod's newest event, if its mounts have failed."""
+    """(reason, message) of the pod's newest event if its mounts have failed, else ("", "")."""
     event = events.get(pod["metadata"]["uid"], {})
     if event.get("reason") not in MOUNT_FAILS:
         return "", ""
@@ -335,7 +339,7 @@ def mount_issue(events: Mapping[str, Object], pod: Object) -> tuple[str, str]:
 
 
 def may_miss_mounts(pod: Object) -> bool:
-    """True for a pod that has had its node for a while, and whose container is still created."""
+    """True for a pod that has had its node for MOUNT_SECONDS and is still ContainerCreating."""
     waits = parse.part(parse.container_state(pod), "waiting").get("reason") == "ContainerCreating"
     placed = parse.pod_condition(pod, "PodScheduled") or {}
     since = parse.moment(placed.get("lastTransitionTime"))
@@ -344,7 +348,7 @@ def may_miss_mounts(pod: Object) -> bool:
 
 
 def queue_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str, str]:
-    """Job -> why Kueue does not start it, as its Workload tells."""
+    """Job name -> why Kueue does not start the Job, from its Workload."""
     wanted = {
         job["metadata"]["uid"]: job["metadata"]["name"]
         for job in jobs
@@ -360,7 +364,7 @@ def queue_words(kube: Kube, namespace: str, jobs: Sequence[Object]) -> dict[str,
 
 
 def workloads(kube: Kube, namespace: str, uids: Sequence[str]) -> list[Object]:
-    """Kueue's Workloads of these Jobs. None without Kueue, or without the right to list them."""
+    """Kueue's Workloads of these Jobs; an empty list without Kueue or the right to list them."""
     selector = f"{KUEUE}/job-uid={uids[0]}" if len(uids) == 1 else ""
     for version in KUEUE_VERSIONS:
         path = f"/apis/{KUEUE}/{version}/namespaces/{namespace}/workloads"

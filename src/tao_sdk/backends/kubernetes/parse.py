@@ -1,4 +1,4 @@
-"""A Job and its pods, as the API server shows them -> what they mean to us. Pure."""
+"""From a Job and its pods, as the API server returns them, to an observation. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tao_sdk.model.words import UNEXPLAINED, Why
 
 Object = Mapping[str, Any]
 
-# The conditions by which a Job has ended, the strongest first. FailureTarget comes as soon as a pod
-# has failed; Failed follows when the others have ended, which on a lost node may be never.
+# The conditions of an ended Job, the strongest first. FailureTarget comes as soon as a pod has
+# failed. Failed follows when the other pods have ended; on a lost node that may be never.
 ENDS: Mapping[str, Phase] = {
     "Failed": Phase.FAILED,
     "FailureTarget": Phase.FAILED,
     "Complete": Phase.SUCCEEDED,
 }
-# Why a container waits -> the reason. Others (ContainerCreating, PodInitializing) are QUEUED.
+# A container's waiting reason -> ours. Others (ContainerCreating, PodInitializing) are QUEUED.
 WAITS: Mapping[str, Reason] = {
     "ImagePullBackOff": Reason.PULL_FAILED,
     "ErrImagePull": Reason.PULL_FAILED,
@@ -43,8 +43,8 @@ DISRUPTIONS: Mapping[str, Reason] = {
     "EvictionByEvictionAPI": Reason.EVICTED,
     "TerminationByKubelet": Reason.EVICTED,
 }
-# How the reasons of pods begin that a kubelet does not take for what its node has at the moment.
-# Another pod may find it otherwise.
+# Prefixes of a pod's reason when a kubelet rejects it for the node's current state. Another pod may
+# be accepted.
 NO_ROOM_ON_NODE = (
     "OutOf",
     "UnexpectedAdmissionError",
@@ -55,7 +55,7 @@ NO_ROOM_ON_NODE = (
 )
 DEADLINE = "DeadlineExceeded"  # the reason of a Job, and of a pod with a deadline of its own
 NOT_BEGUN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
-NO_BASH = "its image has no /bin/bash"  # the words for an attempt that is made anew
+NO_BASH = "its image has no /bin/bash"  # the backend words of an attempt to restart with /bin/sh
 MISSING = re.compile("no such file|not found", re.IGNORECASE)
 NEVER = "1970-01-01"  # the start of a container that never started
 WITHOUT_RANK0 = 200.0  # seconds; scripts/start.sh gives up after 300
@@ -68,7 +68,7 @@ SAME_TIME = timedelta(minutes=1)  # two nodes' clocks, and a peer that fails at 
 
 @dataclass(frozen=True)
 class Seen:
-    """One Job with its pods, by rank, and what events say of it."""
+    """One Job with its pods, by rank, and the reasons from events and its queue."""
 
     job: Object
     pods: Sequence[Object]
@@ -81,7 +81,7 @@ class Seen:
 
 
 def observation(seen: Seen) -> Observation:
-    """What is said of an attempt whose Job is there. The words of others may be cut."""
+    """The observation of an attempt that has a Job. Quoted texts are cut to LONGEST_WORDS."""
     said = unabridged(seen)
     return replace(
         said, reason=said.reason[:LONGEST_WORDS], backend_words=said.backend_words[:LONGEST_WORDS]
@@ -125,7 +125,7 @@ def ended(seen: Seen, phase: Phase, found: Object) -> Observation:
 
 
 def without_image(job: Object, why: str) -> Observation:
-    """The nodes could not reach the registry for too long, and the pull was given up."""
+    """The failure of an attempt whose image no node could pull before its pull timeout."""
     seconds = pull_timeout(job)
     limit = f" in {format_duration(timedelta(seconds=seconds))}" if math.isfinite(seconds) else ""
     text = words.sentence(Reason.PULL_FAILED, what=f"no node could pull the image{limit}: {why}")
@@ -134,7 +134,7 @@ def without_image(job: Object, why: str) -> Observation:
     )
 
 
-# An image without bash: nothing of the command has run
+# An image without bash: no part of the command has run
 
 
 def without_bash() -> Observation:
@@ -161,19 +161,19 @@ def misses_bash(pod: Object) -> bool:
 
 
 def names_missing_bash(words: str) -> bool:
-    """True for a container runtime's words for a bash that it does not find."""
+    """True if a container runtime's message says that it did not find bash."""
     return BASH in words and bool(MISSING.search(words))
 
 
 def waits_for_let_go(job: Object) -> bool:
-    """True of a second Job that nobody has started yet."""
+    """True for a second Job that no client has started yet."""
     is_queued = QUEUE in part(job["metadata"], "labels")
     is_suspended = bool(job["spec"].get("suspend")) and not is_parked(job)
     return names.is_second(job) and is_suspended and not is_queued
 
 
 def pull_timeout(job: Object) -> float:
-    """Seconds; of a Job without one, for ever."""
+    """The pull timeout in seconds; infinite for a Job without one."""
     return noted_seconds(job, names.PULL_TIMEOUT)
 
 
@@ -184,8 +184,10 @@ def exit_code(done: Object, phase: Phase) -> int | None:
 
 
 def deciding_pod(pods: Sequence[Object]) -> Object | None:
-    """The pod that was taken away, whose peers fail without it; else the one that failed first;
-    else the first.
+    """The pod that decides why the Job ended; None without pods.
+
+    That is a pod that the cluster took away (its peers fail without it), else the pod that failed
+    first, else the first pod.
     """
     failed = [pod for pod in pods if terminated(pod).get("exitCode")]
     first = min(failed, key=lambda pod: str(terminated(pod).get("finishedAt") or "~"), default=None)
@@ -198,19 +200,21 @@ def deciding_pod(pods: Sequence[Object]) -> Object | None:
 
 
 def is_peer_of_gone(seen: Seen, pod: Object) -> bool:
-    """True for a pod that the Job's controller deletes because another, which is gone, was taken
-    away.
+    """True for a pod that the Job's controller deletes because another pod was taken away. That
+    other pod is gone already.
     """
     return len(seen.pods) < seen.ranks and is_being_deleted(pod) and not was_taken(pod)
 
 
 def was_taken(pod: Object) -> bool:
-    """True for a pod that the cluster has ended, or that its node does not answer for."""
+    """True for a pod that the cluster ended or its kubelet rejected, or whose node is silent."""
     return bool(disruption(pod)) or is_on_silent_node(pod) or is_refused(pod)
 
 
 def was_disrupted_later(pod: Object, failed: Object | None) -> bool:
-    """True if the other pod had failed long before. When a lost node was lost is not known."""
+    """True if the other pod had failed long before this one was taken. False for a pod on a lost
+    node: the moment of the loss is not known.
+    """
     if failed is None or has_lost_its_node(pod):
         return False
     failed_at = moment(terminated(failed).get("finishedAt"))
@@ -221,15 +225,15 @@ def was_disrupted_later(pod: Object, failed: Object | None) -> bool:
 
 
 def why_ended(seen: Seen, phase: Phase, found: Object, pod: Object | None) -> Why:
-    """Why it failed; no reason for a good end."""
+    """Why the attempt failed; UNEXPLAINED for a success."""
     if found.get("reason") == DEADLINE:
         return words.why(Reason.TIME_LIMIT, "kubernetes")
     if pod is not None:
         return why_of_pod(seen.job, pod, phase)
     if phase is Phase.SUCCEEDED:
         return UNEXPLAINED
-    # A pod whose program failed stays until its Job goes. One that is gone was taken away: evicted,
-    # preempted, deleted. Whoever looks after that sees no more of it.
+    # A pod whose program failed stays as long as its Job. A missing pod was taken away: evicted,
+    # preempted or deleted. No trace of the exact reason is left.
     what = str(found.get("message") or found.get("reason") or "no pod of it is left")
     return words.why(Reason.EVICTED, "gone", what=what)
 
@@ -249,14 +253,14 @@ def why_of_pod(job: Object, pod: Object, phase: Phase) -> Why:
 
 
 def is_refused(pod: Object) -> bool:
-    """True for a pod that its kubelet did not take: no container of it was made."""
+    """True for a pod that its kubelet rejected: it never created a container for it."""
     status = pod["status"]
     has_failed = status.get("phase") == "Failed" and bool(status.get("reason"))
     return has_failed and not container_state(pod)
 
 
 def why_of_kubelet(pod: Object) -> Why | None:
-    """Why a kubelet ended the whole pod, or did not take it; None for one that ended by itself."""
+    """Why a kubelet ended or rejected the whole pod; None for a pod that ended by itself."""
     reason = str(pod["status"].get("reason") or "")
     if reason == "Evicted":
         return words.why(Reason.EVICTED, what=pod_words(pod), node=node_of(pod))
@@ -271,7 +275,7 @@ def why_of_kubelet(pod: Object) -> Why | None:
 
 
 def why_of_container(job: Object, done: Object, phase: Phase) -> Why:
-    """`done`: how the container ended."""
+    """Why a container ended. `done`: its terminated state."""
     code = int(done.get("exitCode") or 0)
     if done.get("reason") == "OOMKilled":
         return words.why(Reason.OUT_OF_MEMORY, "kubernetes")
@@ -288,7 +292,7 @@ def why_of_container(job: Object, done: Object, phase: Phase) -> Why:
 
 
 def disrupted(pod: Object) -> Why:
-    """Why a pod was taken away."""
+    """Why the cluster took a pod away."""
     found = disruption(pod) or {}
     code = DISRUPTIONS.get(str(found.get("reason")), Reason.EVICTED)
     if code is Reason.NODE_FAILED:
@@ -304,15 +308,15 @@ def disruption(pod: Object) -> Object | None:
 
 
 def has_lost_its_node(pod: Object) -> bool:
-    """True if the cluster has given the pod up because its node does not answer."""
+    """True if the cluster gave up the pod because its node does not answer."""
     found = disruption(pod) or {}
     was_given_up = DISRUPTIONS.get(str(found.get("reason"))) is Reason.NODE_FAILED
     return was_given_up or (is_on_silent_node(pod) and is_being_deleted(pod))
 
 
 def is_on_silent_node(pod: Object) -> bool:
-    """True if the pod's node does not answer. The cluster then takes the pod for not ready, without
-    a reason; a kubelet gives one.
+    """True if the pod's node does not answer. The cluster then marks the pod not ready without a
+    reason; a kubelet would give one.
     """
     ready = pod_condition(pod, "Ready") or {}
     is_not_ready = ready.get("status") == "False" and not ready.get("reason")
@@ -320,7 +324,7 @@ def is_on_silent_node(pod: Object) -> bool:
 
 
 def runs_undisturbed(pod: Object) -> bool:
-    """True if the pod runs, and nobody is about to end it: then its Job has not ended either."""
+    """True if the pod runs and nothing is about to end it. Its Job has not ended either then."""
     disturbed = is_being_deleted(pod) or disruption(pod) or is_on_silent_node(pod)
     return "running" in container_state(pod) and not disturbed
 
@@ -349,21 +353,21 @@ def living(seen: Seen) -> Observation:
 
 
 def being_deleted(seen: Seen) -> Observation:
-    """Somebody has deleted the Job. It is not gone before its pods are."""
+    """The observation of a deleted Job, which stays until its pods are gone."""
     phase = Phase.RUNNING if seen.pods else Phase.PENDING
     return Observation(phase, "being deleted", reason=why_not_gone(seen.pods))
 
 
 def is_kept_by_its_pods(seen: Seen) -> bool:
-    """True of a Job that is being deleted while its pods run on. The cluster calls it failed
-    because its pods were deleted.
+    """True for a Job that is being deleted while all its pods still run. The cluster calls such a
+    Job failed because its pods were deleted.
     """
     running = ["running" in container_state(pod) for pod in seen.pods]
     return is_being_deleted(seen.job) and len(running) > 0 and all(running)
 
 
 def why_not_gone(pods: Sequence[Object]) -> str:
-    """What a Job that is being deleted waits for; "" if only for the cluster."""
+    """Why a deleted Job is still there; "" if it waits only for the cluster."""
     left = [pod for pod in pods if "running" in container_state(pod)]
     silent = [pod for pod in left if is_on_silent_node(pod) or has_lost_its_node(pod)]
     names = ", ".join(dict.fromkeys(node_of(pod) for pod in silent or left))
@@ -393,12 +397,12 @@ def why_suspended(seen: Seen) -> str:
 
 
 def queue_of(job: Object) -> str:
-    """The queue that starts the Job; "" where none does."""
+    """The name of the queue that starts the Job, or ""."""
     return str(part(job["metadata"], "labels").get(QUEUE) or "")
 
 
 def workload_words(workload: Object) -> str:
-    """What Kueue says of a Workload that it has not let in."""
+    """Kueue's message for a Workload that it has not admitted, or ""."""
     if not workload["spec"].get("active", True):
         return str((condition(workload, "Evicted") or {}).get("message") or "")
     waits = [pod_condition(workload, name) or {} for name in ("QuotaReserved", "Admitted")]
@@ -410,7 +414,7 @@ def workload_words(workload: Object) -> str:
 
 
 def is_parked(job: Object) -> bool:
-    """True if the Job was suspended because only some of its ranks found room."""
+    """True if the Job is suspended because only some of its ranks found room."""
     noted = names.PARKED_AT in part(job["metadata"], "annotations")
     return noted and bool(job["spec"].get("suspend"))
 
@@ -420,12 +424,12 @@ def parked_at(job: Object) -> datetime | None:
 
 
 def gang_timeout(job: Object) -> float:
-    """Seconds; of a Job whose ranks do not wait for each other, for ever."""
+    """The gang timeout in seconds; infinite for a Job whose ranks do not wait for each other."""
     return noted_seconds(job, names.GANG_TIMEOUT)
 
 
 def noted_seconds(job: Object, name: str) -> float:
-    """The seconds in an annotation of the Job; for ever where there are none."""
+    """The seconds in an annotation of the Job; infinite if it is missing or not a number."""
     try:
         return float(part(job["metadata"], "annotations").get(name) or "inf")
     except ValueError:
@@ -433,8 +437,8 @@ def noted_seconds(job: Object, name: str) -> float:
 
 
 def patience(seen: Seen) -> float:
-    """Seconds for which ranks hold their nodes while others have none. Ranks that do not find rank
-    0 fail soon, and have to go before.
+    """The seconds for which ranks hold their nodes while other ranks have none. Ranks without rank
+    0 fail after a while, so they have to give up their nodes before that.
     """
     has_rank0 = any(rank_of(pod) == 0 and pod["spec"].get("nodeName") for pod in seen.pods)
     limit = gang_timeout(seen.job)
@@ -442,7 +446,9 @@ def patience(seen: Seen) -> float:
 
 
 def held_since(seen: Seen) -> datetime | None:
-    """Since when some ranks hold nodes while others have none. None if no rank waits in vain."""
+    """The time since which some ranks hold nodes while others have none; None if no rank waits for
+    others, or a rank has ended.
+    """
     placed = [pod for pod in seen.pods if pod["spec"].get("nodeName")]
     if len(placed) >= seen.ranks or any(map(terminated, placed)):
         return None
@@ -464,7 +470,7 @@ def without_pods(seen: Seen) -> Observation:
 
 
 def waiting(seen: Seen, running: int) -> Observation:
-    """Some ranks have not started: the reason of the first of them."""
+    """The observation while some ranks have not started, with the reason of the first of them."""
     pod = next(pod for pod in seen.pods if not has_begun(pod)) if running < len(seen.pods) else None
     own = waiting_pod(pod) if pod is not None else without_pods(seen)
     if seen.ranks == 1:
@@ -475,7 +481,7 @@ def waiting(seen: Seen, running: int) -> Observation:
 
 
 def waiting_pod(pod: Object) -> Observation:
-    """Why one pod has not started."""
+    """The observation of a pod that has not started, with the reason."""
     name, message = readiness_issue(pod)
     code = WAITS.get(name, Reason.QUEUED)
     text = f"{name}: {message}" if message else name
@@ -483,7 +489,7 @@ def waiting_pod(pod: Object) -> Observation:
 
 
 def readiness_issue(pod: Object) -> tuple[str, str]:
-    """(the reason by which a pod waits, what the cluster says of it)."""
+    """(why a pod waits, the cluster's message about it)."""
     scheduled = pod_condition(pod, "PodScheduled")
     if scheduled is not None and scheduled.get("status") == "False":
         return str(scheduled.get("reason") or "Unscheduled"), str(scheduled.get("message") or "")
@@ -502,7 +508,7 @@ def is_unschedulable(pod: Object) -> bool:
 
 
 def with_more_words(pod: Object, words: str) -> Object:
-    """The pod, with more behind what the scheduler says of it; another one as it is."""
+    """The pod with `words` appended to the scheduler's message. A schedulable pod is unchanged."""
     if not is_unschedulable(pod):
         return pod
     said = pod_condition(pod, "PodScheduled") or {}
@@ -512,7 +518,7 @@ def with_more_words(pod: Object, words: str) -> Object:
 
 
 def waiting_for(pod: Object, reason: str, message: str) -> Object:
-    """The pod, with another reason for which its container waits; as it is without one."""
+    """The pod with another waiting reason for its container; unchanged if `reason` is empty."""
     if not reason:
         return pod
     state = {"waiting": {"reason": reason, "message": message}}
@@ -538,13 +544,13 @@ def begun_at(pod: Object) -> str | None:
 
 
 def part(thing: Object, name: str) -> Object:
-    """The mapping of that name in an object; an empty one where there is none."""
+    """The mapping under `name` in an object, or an empty one."""
     found: Any = thing.get(name)
     return cast("Object", found) if isinstance(found, Mapping) else {}
 
 
 def condition(thing: Object, name: str) -> Object | None:
-    """The condition of that name, where it is true."""
+    """The condition `name` if its status is True, else None."""
     found = pod_condition(thing, name)
     return found if found is not None and found.get("status") == "True" else None
 
@@ -583,20 +589,20 @@ def rank_of(pod: Object) -> int:
 
 
 def image_of(job: Object) -> str:
-    """The image of the command; "" where the Job has no such container."""
+    """The image of the command's container; "" if the Job has no such container."""
     pod = part(part(part(job, "spec"), "template"), "spec")
     containers = [each for each in pod.get("containers") or () if each["name"] == names.CONTAINER]
     return str(containers[0].get("image") or "") if containers else ""
 
 
 def pods_of_job(job: Object, pods: Sequence[Object]) -> list[Object]:
-    """Those of the pods that this Job has made, by rank."""
+    """The pods that this Job made, one a rank, in order of ranks."""
     uid = job["metadata"]["uid"]
     return by_rank([pod for pod in pods if uid in owners_of(pod)])
 
 
 def job_of_pods(pods: Sequence[Object]) -> Object | None:
-    """What the pods say of the Job that made them; None where they are not all of one."""
+    """A Job object built from the pods' owner references; None if they do not have one owner."""
     owners = [owner for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()]
     owned = {(owner["name"], owner["uid"]) for owner in owners if owner.get("kind") == "Job"}
     if len(owned) != 1:
@@ -607,20 +613,22 @@ def job_of_pods(pods: Sequence[Object]) -> Object | None:
 
 
 def is_made_by(pod: Object, jobs: Sequence[str]) -> bool:
-    """True if one of the Jobs of these names has made the pod: anybody may label one alike."""
+    """True if a Job with one of these names made the pod. Labels do not prove it: anybody may set
+    them.
+    """
     owners: Sequence[Object] = pod["metadata"].get("ownerReferences") or ()
     return any(owner.get("kind") == "Job" and owner.get("name") in jobs for owner in owners)
 
 
 def owners_of(thing: Object) -> list[str]:
-    """The uids of what owns it."""
+    """The uids of the object's owners."""
     return [owner["uid"] for owner in thing["metadata"].get("ownerReferences") or ()]
 
 
 def by_rank(pods: Sequence[Object]) -> list[Object]:
-    """One pod for each rank, the newest, in the order of ranks.
+    """The newest pod of each rank, in order of ranks.
 
-    One without bash stands for its rank only while there is no other.
+    A pod that misses bash counts only while its rank has no other pod.
     """
     newest: dict[int, Object] = {}
     for pod in sorted(pods, key=age_of):
@@ -629,7 +637,7 @@ def by_rank(pods: Sequence[Object]) -> list[Object]:
 
 
 def age_of(pod: Object) -> tuple[bool, str]:
-    """Larger for a pod that came later."""
+    """A sort key: larger for a newer pod, smallest for a pod that misses bash."""
     return not misses_bash(pod), str(pod["metadata"].get("creationTimestamp"))
 
 
@@ -644,7 +652,7 @@ def lasted(done: Object) -> timedelta:
 
 
 def moment(text: Any) -> datetime | None:
-    """Kubernetes' time, in UTC; None for none."""
+    """Parse a Kubernetes timestamp, in UTC; None if there is none or it is not one."""
     if not text or str(text).startswith(NEVER):
         return None
     try:

@@ -1,7 +1,7 @@
-"""From a prepared job to the objects that will be created. Pure.
+"""From a prepared job to the plan: the objects to create. Pure.
 
-Here: what is decided once for every attempt, the environment, and the plan. Not here: how an object
-is written (job/manifests.py), and what would stop the job (job/checks.py).
+Here: the decisions that hold for every attempt, the environment, and the plan. Not here: the
+manifests (job/manifests.py), and the checks of a plan (job/checks.py).
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ from tao_sdk.model.spec import JobSpec
 
 LONGEST_ARGUMENT = 96 * 1024  # bytes of a command in the Job; Linux takes 128 KiB
 PART = 900 * 1024  # bytes of a command in one ConfigMap; Kubernetes takes 1 MiB
-RANK_VARIABLE = "NODE_RANK"  # of several pods each knows its own
+RANK_VARIABLE = "NODE_RANK"  # with several pods, each pod sets its own
 
 
 def plan(
     job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts, attempt: Attempt
 ) -> Plan[KubernetesRequest]:
-    """Everything that submit will do. Raises SpecError for what no cluster can do."""
+    """The plan of everything that submit will do. Raises SpecError for a job that no cluster can
+    run.
+    """
     return build(decide(job.spec, options, facts), job, options, attempt)
 
 
@@ -90,7 +92,10 @@ def refuse_gang_in_queue(options: KubernetesOptions) -> None:
 def pods_and_gpus(
     spec: JobSpec, options: KubernetesOptions, facts: KubernetesFacts
 ) -> tuple[int, int]:
-    """(pods, GPUs of each). Where the nodes are not known, the job's own words count."""
+    """(number of pods, GPUs of each). If the nodes are not known, the job's own numbers count.
+
+    Raises FieldError if gpu_count is -1 and no node's GPUs are known.
+    """
     largest = largest_node(facts.nodes or (), options)
     if largest:
         return spread_gpus(spec, largest, "that the job may use")
@@ -105,7 +110,7 @@ def pods_and_gpus(
 
 
 def largest_node(nodes: Sequence[Node], options: KubernetesOptions) -> int:
-    """The most GPUs of one node that the job may use."""
+    """The GPU count of the largest node that the job may use; 0 if there is none."""
     counts = [
         node.allocatable.get(options.gpu_resource, 0) for node in nodes if may_use(node, options)
     ]
@@ -178,7 +183,7 @@ def planned_job(needs: PodNeeds, decisions: Decisions) -> dict[str, Any]:
 
 
 def command_parts(command: str) -> list[bytes]:
-    """The parts of a command that is too long for an argument; none of one that is not."""
+    """The parts of a command that is too long for one argument; empty for a shorter command."""
     data = command.encode("utf-8", "surrogateescape")
     if len(data) <= LONGEST_ARGUMENT:
         return []
@@ -186,7 +191,7 @@ def command_parts(command: str) -> list[bytes]:
 
 
 def master(attempt: Attempt) -> str:
-    """The name by which the cluster's DNS knows rank 0."""
+    """The DNS name of rank 0 in the cluster."""
     name = names.job_name(attempt)
     return f"{name}-0.{name}"
 
@@ -216,7 +221,7 @@ def meeting_point(decisions: Decisions, attempt: Attempt) -> dict[str, str]:
 
 
 def refuse_odd_names(variables: dict[str, str | SecretRef]) -> None:
-    """Kubernetes refuses names that no shell could use either."""
+    """Raise SpecError for a variable name that no shell could use: Kubernetes refuses it."""
     for name in variables:
         if not name.replace("_", "a").isalnum() or not name.isascii() or name[0].isdigit():
             raise SpecError(
@@ -230,12 +235,12 @@ def refuse_odd_names(variables: dict[str, str | SecretRef]) -> None:
 
 
 def results_root(spec: JobSpec, mounts: Sequence[VolumeMount]) -> str:
-    """The pods' folder for the results of all jobs; "" where none outlives the pods."""
+    """The pods' folder for the results of all jobs; "" if no such folder outlives the pods."""
     return container_root(spec, results_mount(mounts) is not None)
 
 
 def results_dir(spec: JobSpec, mounts: Sequence[VolumeMount], attempt: Attempt) -> str:
-    """Where the results are: in a bucket, on a claim, else in the pod."""
+    """The results folder of an attempt: in a bucket, on a claim, else in the pod."""
     root = results_root(spec, mounts)
     bucket = bucket_root(spec, root)
     if bucket:

@@ -1,4 +1,4 @@
-"""KubernetesRequest: what a plan asks of a cluster. JSON only at the store's edge."""
+"""KubernetesRequest: what a plan creates in a cluster. JSON only at the store's edge."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from tao_sdk.backends.kubernetes.job.pod_group import pod_group
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is the same for every attempt of a job."""
+    """The choices that are the same for every attempt of a job."""
 
     namespace: str
     nodes: int
     gpus: int  # on each node
-    cluster: str  # the endpoint that was planned for
+    cluster: str  # the endpoint of the plan
     context: str = ""
-    pull_registry: str = ""  # a Secret with the login to it is made; "" where none is
-    gang_scheduler: str = ""  # starts all ranks at once; "": none does
+    pull_registry: str = ""  # submit makes a Secret with the login to it; "" for no Secret
+    gang_scheduler: str = ""  # starts all ranks at once; "" if none does
 
     def to_json(self) -> dict[str, Any]:
-        """Without a gang scheduler as plans were before there were any."""
+        """The decisions as JSON. Without a gang scheduler the field is left out, as in plans from
+        before gang schedulers.
+        """
         data = asdict(self)
         if not self.gang_scheduler:
             del data["gang_scheduler"]
@@ -36,13 +38,13 @@ class Decisions:
 
 @dataclass(frozen=True)
 class KubernetesRequest:
-    """The objects to create: the Job; where it is suspended what it owns, and then it runs."""
+    """The objects to create: the Job and, if it starts suspended, the objects that it owns."""
 
     job: Mapping[str, Any]
     service: Mapping[str, Any] | None  # for ranks to find each other
-    environment: Variables  # of the Secret alone: each name stands for a value that submit is given
-    parts: int  # ConfigMaps with the command; 0 where it is part of the Job
-    waits_in_queue: bool  # its queue starts the Job, not we
+    environment: Variables  # of the Secret only: submit gets the value of each name
+    parts: int  # number of ConfigMaps with the command; 0 if the Job itself has it
+    waits_in_queue: bool  # True if its queue starts the Job
     decisions: Decisions
 
     @property
@@ -55,7 +57,7 @@ class KubernetesRequest:
 
     @property
     def pod_group(self) -> Mapping[str, Any] | None:
-        """By which a gang scheduler knows the ranks."""
+        """The object that groups the ranks for a gang scheduler; None without one."""
         scheduler = self.decisions.gang_scheduler
         return pod_group(self.job, scheduler) if scheduler else None
 

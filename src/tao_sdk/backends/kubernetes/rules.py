@@ -1,4 +1,6 @@
-"""What only Kubernetes does to a job, and what to do; asked before the general rules. Pure."""
+"""Diagnosis rules for failures that only Kubernetes causes. They run before the general rules.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 
 
 def while_waiting(condition: Condition) -> Condition:
-    """The condition without the events of an attempt that has ended: they tell what it waited for
-    before.
+    """The condition, but blind to events once the attempt has ended: by then the events only show
+    an earlier wait.
     """
 
     def seen(evidence: Evidence) -> str | None:
@@ -36,12 +38,12 @@ def while_waiting(condition: Condition) -> Condition:
 
 
 def cluster_says(*patterns: str) -> Condition:
-    """The cluster's words for why an attempt waits, or was refused."""
+    """True if the cluster's message on a waiting or refused attempt matches one of the patterns."""
     return while_waiting(backend_says(*patterns))
 
 
 NO_CLUSTER_ROOM = while_waiting(event_named("FailedScheduling", "Unschedulable"))
-# How the API server begins its words for a pod that it does not take.
+# The start of the API server's message for a pod that it rejects.
 NOT_TAKEN = r'"[^"]*" is (forbidden|invalid):'
 NO_SHELL = r"/bin/sh\b.*(no such file|not found)"
 PULL = reason_is(Reason.PULL_FAILED)
@@ -294,20 +296,20 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
 
 
 def names_for(registry: str, namespace: str) -> dict[str, str]:
-    """What the advice of the rules names."""
+    """The values for the placeholders in the rules' advice."""
     command = create_secret(registry, namespace, secret_name(registry))
     return {"namespace": namespace, "create_secret": command}
 
 
 def refused(words: str, namespace: str) -> Refused:
-    """The error for what the API server refused, with what can be done."""
+    """The error for a refusal of the API server, with advice."""
     error = Refused("The cluster refused the job.", words, advice_on(words, namespace))
     error.backend_words = words
     return error
 
 
 def advice_on(refusal: str, namespace: str) -> str:
-    """What to do about the API server's words; "" where no rule knows them."""
+    """The advice for a refusal of the API server; "" if no rule matches it."""
     evidence = Evidence(backend_words=refusal, names={"namespace": namespace})
     found = first_match(OF_REFUSALS, evidence)
     return found.next if found else ""

@@ -1,8 +1,8 @@
-"""Starting: the objects of an attempt, each step safe to do again.
+"""Create the objects of an attempt. Each step is safe to repeat.
 
-A Job that owns nothing runs at once. Any other comes first, suspended, so that all that its pods
-need can be owned by it and go with it; then it runs.
-Where its image has no bash, a second Job takes its place (job/plain_shell.py).
+A Job that owns nothing runs at once. Any other Job is created first, suspended: it then owns the
+objects that its pods need, and they are deleted with it. At last it is resumed.
+If the image has no bash, a second Job takes the place of the first (job/plain_shell.py).
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def start_attempt(
     secrets: Mapping[str, str],
     login: Mapping[str, str] | None = None,
 ) -> Object:
-    """The attempt's Job, which runs or waits in its queue. Raises KubeError, Refused.
+    """Start the attempt and return its Job, which runs or waits in its queue. Raises KubeError,
+    Refused.
 
-    `login`: to the registry of its image, where a pull secret is made for it.
+    `login`: the login to the image's registry, if a pull secret is made for it.
     """
     job = create_job(kube, plan.request.job)
     if has_started(job, plan.request):
@@ -51,7 +52,7 @@ def start_attempt(
         take_back(kube, job)
         raise
     except Unreachable as error:
-        error.nothing_sent = False  # the Job is there: the next look finds and completes it
+        error.nothing_sent = False  # the Job exists: the next look finds and completes it
         raise
 
 
@@ -62,7 +63,10 @@ def complete(
     secrets: Mapping[str, str],
     login: Mapping[str, str] | None,
 ) -> Object:
-    """What a suspended Job owns; then it runs."""
+    """Create the objects that a suspended Job owns, then resume it unless a queue starts it.
+
+    Raises the first refusal, after every object was tried.
+    """
     answers = ask_side_by_side(
         partial(refusal_of, kube), list(owned_objects(job, plan, secrets, login))
     )
@@ -77,7 +81,7 @@ def owned_objects(
     secrets: Mapping[str, str],
     login: Mapping[str, str] | None,
 ) -> Iterator[tuple[str, Object]]:
-    """What the Job owns, each with the path of its kind."""
+    """The objects that the Job owns, each after the path of its kind."""
     request = plan.request
     path = partial(core_path, request.namespace)
     if request.environment:
@@ -96,7 +100,9 @@ def owned_objects(
 
 
 def refusal_of(kube: Kube, owned: tuple[str, Object]) -> TaoError | None:
-    """Create the object. Why it could not be, once that is known: no other is given up for it."""
+    """Create the object, and return the error if that failed. It does not raise, so that the
+    other objects are tried too.
+    """
     try:
         create_at(kube, *owned)
     except TaoError as error:
@@ -105,13 +111,15 @@ def refusal_of(kube: Kube, owned: tuple[str, Object]) -> TaoError | None:
 
 
 def take_back(kube: Kube, job: Object) -> None:
-    """Remove a Job that never ran, and what it owns: the cluster refused the rest of it."""
+    """Remove a Job that never ran and the objects it owns, if our role may: the cluster refused
+    the rest of them.
+    """
     with ignored(403):
         remove(kube, job)
 
 
 def remove(kube: Kube, job: Object) -> None:
-    """Only this one, as its uid says, and then what it owns."""
+    """Delete the Job, and then what it owns. A Job of the same name with another uid stays."""
     metadata = job["metadata"]
     options = {"propagationPolicy": "Background", "preconditions": {"uid": metadata["uid"]}}
     with ignored(404, CONFLICT):
@@ -119,7 +127,7 @@ def remove(kube: Kube, job: Object) -> None:
 
 
 def create_job(kube: Kube, manifest: Object) -> Object:
-    """The Job, made now or found. Raises Refused for a stranger's."""
+    """Create the Job, or return the existing one. Raises Refused if that is another store's."""
     namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
     try:
         return kube.ask("POST", jobs_path(namespace), manifest)
@@ -131,7 +139,7 @@ def create_job(kube: Kube, manifest: Object) -> Object:
     except Unreachable as error:
         error.nothing_sent = False  # a Job of this name is there
         raise
-    if found is None:  # it went in between
+    if found is None:  # removed in between
         return kube.ask("POST", jobs_path(namespace), manifest)
     if not names.same_attempt(found, manifest):
         raise Refused(
@@ -143,15 +151,17 @@ def create_job(kube: Kube, manifest: Object) -> Object:
 
 
 def has_started(job: Object, request: KubernetesRequest) -> bool:
-    """True if nothing is left to do. One in a queue may have been let go by the queue."""
+    """True if nothing is left to do. A Job in a queue counts as not started: its queue may have
+    resumed it before all that it owns was there.
+    """
     if parse.is_parked(job):
         return True
     return not job["spec"].get("suspend") and not request.waits_in_queue
 
 
 def create_at(kube: Kube, path: str, body: Object) -> None:
-    """One object of the Job's. One of that name that another Job of the same name has left is made
-    this Job's.
+    """Create one object that a Job owns. If an earlier Job of the same name left such an object,
+    make it this Job's.
     """
     metadata = body["metadata"]
     try:
@@ -168,7 +178,7 @@ def change_owner(kube: Kube, path: str, owners: Sequence[Object]) -> None:
 
 
 def resume(kube: Kube, job: Object) -> Object:
-    """Let the Job run."""
+    """Resume the Job and return it."""
     return patch_job(kube, job, {}, {"suspend": False})
 
 
@@ -176,7 +186,9 @@ def resume(kube: Kube, job: Object) -> Object:
 
 
 def restart_without_bash(kube: Kube, observed: Mapping[Ref, Observation]) -> dict[Ref, Observation]:
-    """Start those anew whose image has no bash. What is said of those that could not be."""
+    """Restart the attempts whose image has no bash. Return new observations of those that could
+    not be restarted.
+    """
     failed: dict[Ref, Observation] = {}
     for ref, seen in observed.items():
         if seen.backend_words == parse.NO_BASH:
@@ -188,10 +200,10 @@ def restart_without_bash(kube: Kube, observed: Mapping[Ref, Observation]) -> dic
 
 
 def start_with_sh(kube: Kube, ref: Ref) -> None:
-    """Start the command of an attempt with /bin/sh: nothing of it could run in bash.
+    """Start the command of an attempt with /bin/sh: no part of it could run in bash.
 
-    Any client may do each step again, also at the same time as others. The second Job runs only
-    once the first is gone; so a client that finds the first one knows that no second has ever run.
+    Any client may repeat each step, also while another client does. The second Job runs only once
+    the first is gone; so a client that finds the first Job knows that no second has ever run.
     """
     seen = see(kube, ref)
     if seen is None:
@@ -204,9 +216,10 @@ def start_with_sh(kube: Kube, ref: Ref) -> None:
 
 
 def take_place(kube: Kube, first: Object) -> Object | None:
-    """The second Job, suspended, with all that the first one owned. The first is removed.
+    """Remove the first Job, and return the second, suspended, with everything that the first owned.
 
-    None where somebody else removes the first one. Then the cluster removes the second with it.
+    None if another client removes the first Job (the cluster then removes the second with it), or
+    while the first is still there.
     """
     second = create_job(kube, plain_shell.second_job(first))
     if not is_kept(kube, first):
@@ -219,7 +232,7 @@ def take_place(kube: Kube, first: Object) -> Object | None:
 
 
 def is_kept(kube: Kube, job: Object) -> bool:
-    """True if the Job is there and nobody removes it."""
+    """True if the Job exists and is not being deleted."""
     metadata = job["metadata"]
     found = get_job(kube, metadata["namespace"], metadata["name"])
     if found is None or found["metadata"]["uid"] != metadata["uid"]:
@@ -228,7 +241,7 @@ def is_kept(kube: Kube, job: Object) -> bool:
 
 
 def hand_over(kube: Kube, first: Object, second: Object) -> None:
-    """What the first Job owns goes with the second from now on."""
+    """Make the second Job the owner of the first Job's objects, and create its service."""
     namespace = second["metadata"]["namespace"]
     for kind, name in plain_shell.owned_objects(first):
         change_owner(kube, core_path(namespace, kind, name), [manifests.owner_of(second)])
@@ -240,7 +253,7 @@ def hand_over(kube: Kube, first: Object, second: Object) -> None:
 
 
 def let_go(kube: Kube, second: Object) -> None:
-    """Let the Job run, or its queue let it run."""
+    """Resume the Job, or put it in its queue, which then resumes it."""
     queue = parse.part(second["metadata"], "annotations").get(names.QUEUED_BY)
     if not queue:
         resume(kube, second)

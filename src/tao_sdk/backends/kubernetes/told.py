@@ -1,4 +1,4 @@
-"""Told: the ends of Jobs that the watches have told, kept for those that go before anyone looks.
+"""Ends of Jobs that the watches reported, saved for Jobs that are removed before anyone looks.
 
 Not here: what such an end means (parse.py), and how the cluster is watched (watch.py).
 """
@@ -33,7 +33,7 @@ class ToldJob:
 
 
 class ToldEnds:
-    """Safe to use from several threads. Of too many the oldest are forgotten."""
+    """The ended Jobs and pods. Thread-safe. When there are too many, the oldest are dropped."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class ToldEnds:
         self._pods: dict[str, Object] = {}  # by uid
 
     def note(self, thing: Object) -> None:
-        """Keep what a watch told of a Job or a pod, if it has ended."""
+        """Save a Job or a pod as a watch reported it, if it has ended."""
         if "completions" in thing["spec"]:
             self._note_job(thing)
         elif parse.terminated(thing) or parse.disruption(thing):
@@ -51,7 +51,9 @@ class ToldEnds:
                 forget_oldest(self._pods, MOST_PODS)
 
     def _note_job(self, job: Object) -> None:
-        """One that is being deleted fails by that, which is no end of its own."""
+        """Save a Job that has ended. Skip one that is being deleted: its deletion makes it fail,
+        which is not an end of its own.
+        """
         if parse.is_being_deleted(job) or not any(parse.condition(job, end) for end in parse.ENDS):
             return
         with self._lock:
@@ -60,7 +62,7 @@ class ToldEnds:
             forget_oldest(self._jobs, MOST_JOBS)
 
     def end_of(self, ref: Ref) -> Observation | None:
-        """How the attempt has ended; None where no watch has told that."""
+        """How the attempt ended; None if no watch has reported an end, or its pods may yet come."""
         attempt = ref.attempt
         with self._lock:
             told = self._jobs.get((attempt.job_id, str(attempt.number), attempt.store_id))
@@ -76,7 +78,7 @@ class ToldEnds:
 
 
 def shortened(thing: Object) -> Object:
-    """What parse.py reads of it."""
+    """The object with only the fields that parse.py reads."""
     metadata, spec = thing["metadata"], thing["spec"]
     return {
         "metadata": {name: metadata[name] for name in KEPT_OF_METADATA if name in metadata},

@@ -1,1 +1,1 @@
-"""Inputs: each one in place before the command starts, fetched and unpacked where it has to be."""
+"""Inputs: each is in place before the command starts, fetched and unpacked if necessary."""

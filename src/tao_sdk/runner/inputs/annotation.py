@@ -1,6 +1,4 @@
-"""Annotations: the files that a json, jsonl, csv or parquet names, so that no others have to be
-fetched.
-"""
+"""Annotations: read the paths in a json, jsonl, csv or parquet file, to fetch only those files."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from tao_sdk.net.source import Source
     from tao_sdk.runner.document import Selective
 
-FIELD = 1 << 30  # characters of one field: a mask may be beside the path
+FIELD = 1 << 30  # characters of one csv field: a row may hold a mask beside the path
 FORMATS = {
     ".json": "json",
     ".jsonl": "jsonl",
@@ -31,8 +29,8 @@ FORMATS = {
 def choose_sources(
     sources: list[Source], uri: str, how: Selective, values: Mapping[str, str]
 ) -> list[Source]:
-    """Of a folder's files those that the annotation names; `values` are the paths of the inputs
-    that are in place.
+    """The files of a folder that the annotation lists. `values`: the paths of the inputs in place.
+    Raises Failure for a listed file that is missing.
     """
     key = how["annotation"]
     paths = [path for name, path in values.items() if name == key or name.startswith(key + "[")]
@@ -50,8 +48,8 @@ def choose_sources(
 
 
 def named_paths(path: str, form: str, keys: list[str]) -> list[str]:
-    """Relative paths, in order, each once. Raises Failure for what cannot be read, and for a path
-    that leads out.
+    """The relative paths in an annotation, sorted, each once. Raises Failure if it cannot be read,
+    lists nothing, or has a path that leads out of the folder.
     """
     form = form or FORMATS.get(os.path.splitext(path)[1].lower(), "json")
     names: set[str] = set()
@@ -104,7 +102,7 @@ def check_path(path: str, value: str) -> str:
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """The paths that a value holds: itself, or the items of a list."""
+    """The paths in a value: a text itself, or the items of a list."""
     if isinstance(value, str) and value:
         yield value
     elif isinstance(value, list):
@@ -113,7 +111,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def read_json(path: str, keys: list[str]) -> Iterator[str]:
-    """Whatever stands under one of the keys, however deep."""
+    """The paths under any of the keys, at any depth."""
     import json
 
     with open(path, encoding="utf-8") as file:
@@ -156,7 +154,7 @@ def read_parquet(path: str, keys: list[str]) -> Iterator[str]:
     import importlib
     import site
 
-    site.main()  # what is installed in the image; the runner itself is started without
+    site.main()  # adds the image's packages; the runner itself is started without them
     parquet: Any = importlib.import_module("pyarrow.parquet")
     file = parquet.ParquetFile(path)
     wanted = [key for key in keys if key in file.schema_arrow.names]

@@ -1,9 +1,9 @@
 """Archives: .tar, .tar.gz, .tgz and .zip, unpacked whole into a folder or not at all.
 
-An archive was written by somebody else. Nothing of it may lie outside its folder, neither by its
-name nor through a link; devices, pipes and sockets are refused; so is one that would fill the disk
-or the memory: bytes, entries, folders, links and what describes them have limits. What a limit does
-to a large honest archive, TAO_UNPACK_BYTES and TAO_UNPACK_FILES undo.
+An archive is not trusted. No entry may be outside its folder, neither by its name nor through a
+link. Devices, pipes and sockets are refused. So is an archive that would fill the disk or the
+memory: bytes, entries, folders, links and headers have limits. TAO_UNPACK_BYTES and
+TAO_UNPACK_FILES raise the limits for a large honest archive.
 """
 
 from __future__ import annotations
@@ -28,27 +28,26 @@ if TYPE_CHECKING:
 CHUNK = 1 << 20
 BLOCK = 512
 ALLOWED = 256 << 20  # bytes that any archive may unpack to,
-RATIO = 200  # and so many times its own size; the worst honest ones, of text, come to 30
+RATIO = 200  # plus this many times its own size; honest archives (text) reach 30 at most
 MOST_FILES = 10_000_000
-MOST_NOTED = 1_000_000  # folders, and links: they are looked at once more at the end
+MOST_NOTED = 1_000_000  # folders, and links: each is checked again at the end
 LONGEST_HEAD = (
     256 << 10
-)  # bytes that describe one entry of a tar: long names, attributes, where a sparse file has holes
+)  # bytes that describe one entry of a tar: long names, attributes, the holes of a sparse file
 LARGEST_DIRECTORY = 256 << 20  # bytes of the directory of a zip
-LARGEST_END = 1 << 17  # bytes at its end among which that is looked for
-DEEPEST = 200  # folders in each other
+LARGEST_END = 1 << 17  # bytes at a zip's end that are searched for its directory
+DEEPEST = 200  # nested folders
 LONGEST_LINK = 4096  # bytes
-# bytes of a zip's entry that are unpacked at once, where its compression does not say how many come
-# of them
+# bytes of a zip's entry to unpack at once, if its compression does not limit the size of the result
 FEW = 4096
-MOST_STEPS = 40  # links that lead to each other: more the kernel does not follow
+MOST_STEPS = 40  # links that lead to links; the kernel does not follow more
 RIGHTS = 0o755  # no setuid, and nobody else can write
-SPARE = 64 << 20  # bytes of the disk that are left alone
-BROKEN = (  # what Python's own modules raise for archives that are damaged, or made to do damage
+SPARE = 64 << 20  # bytes of the disk that stay free
+BROKEN = (  # errors of Python's own modules for damaged or malicious archives
     OSError,
     EOFError,
     ValueError,
-    RuntimeError,  # also of what is nested too deeply
+    RuntimeError,  # also for deep nesting
     ArithmeticError,
     LookupError,
     MemoryError,
@@ -58,10 +57,10 @@ BROKEN = (  # what Python's own modules raise for archives that are damaged, or 
 
 
 def unpack_archive(path: str, folder: str, env: Mapping[str, str], inner: str = "") -> str:
-    """Everything in the archive, in a folder that is made here; where its content begins, `inner`
-    being what may be left out.
+    """Unpack everything into a new folder, and return the folder with the content. `inner`: the
+    name of a single top folder to skip, or "".
 
-    Raises Failure; what is in the folder then is no use.
+    Raises Failure; the folder's content is useless then.
     """
     os.makedirs(folder)
     tree = Unpacked(path, folder, env)
@@ -78,16 +77,14 @@ def unpack_archive(path: str, folder: str, env: Mapping[str, str], inner: str = 
     except BROKEN as error:
         if (
             isinstance(error, OSError) and error.errno and error.errno != errno.EINVAL
-        ):  # this one of seek, to nowhere
+        ):  # EINVAL comes from a seek to an invalid offset
             raise
         raise tree.broken_failure(f"{(str(error) or type(error).__name__).rstrip('.')}.") from error
     return top
 
 
 def content_folder(folder: str, name: str) -> str:
-    """Where the content begins: below the one folder of the archive's own name, if that is all
-    there is at the top.
-    """
+    """The folder with the content: `name` in `folder`, if nothing else is there, else `folder`."""
     inner = os.path.join(folder, name)
     alone = os.listdir(folder) == [name] and os.path.isdir(inner) and not os.path.islink(inner)
     if alone:
@@ -96,7 +93,7 @@ def content_folder(folder: str, name: str) -> str:
 
 
 class Unpacked:
-    """The folder that is being filled, and what guards it."""
+    """The folder that is being filled, with the limits and checks for it."""
 
     def __init__(self, path: str, folder: str, env: Mapping[str, str]) -> None:
         self.name, self.folder = os.path.basename(path), folder
@@ -106,10 +103,10 @@ class Unpacked:
         self.most_files = env_number(env, "TAO_UNPACK_FILES") or MOST_FILES
         self.most_noted = env_number(env, "TAO_UNPACK_FILES") or MOST_NOTED
         self.bytes = self.files = 0
-        self.folders = {""}  # that were looked at already
+        self.folders = {""}  # folders that are already checked
         self.late_folders: list[
             tuple[str, int, float]
-        ] = []  # (folder, mode, time), set when nothing more goes into them
+        ] = []  # (folder, mode, time), to set at the end
         self.links: list[tuple[str, str]] = []
 
     def broken_failure(self, why: str) -> Failure:
@@ -122,7 +119,9 @@ class Unpacked:
         )
 
     def entry_path(self, name: str) -> str:
-        """Where an entry goes. Its folder exists then, and is a folder."""
+        """The path for an entry, with its folder created. Raises Failure for a path outside, too
+        deep, or below something that is not a folder.
+        """
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if name.startswith("/") or ".." in parts or "\0" in name:
             raise self.broken_failure(f"Its entry {name[:200]!r} would lie outside of its folder.")
@@ -147,7 +146,7 @@ class Unpacked:
         self.folders.add("/".join(parts))
 
     def count_entry(self, size: int) -> None:
-        """Room for one more entry of so many bytes, or a Failure."""
+        """Count an entry of `size` bytes. Raises Failure if it exceeds a limit or the disk."""
         self.files += 1
         self.bytes += size
         self.check_limits(
@@ -191,7 +190,7 @@ class Unpacked:
     def add_file(
         self, name: str, size: int, mode: int, time: float, source: IO[bytes], piece: int = CHUNK
     ) -> None:
-        """A file of `size` bytes, of which `piece` are read at once."""
+        """Write a file of `size` bytes, `piece` bytes at a time. Raises Failure."""
         if size < 0:
             raise self.broken_failure(f"{name[:200]!r} has less than no bytes.")
         self.count_entry(size)
@@ -210,7 +209,9 @@ class Unpacked:
         set_time(path, time)
 
     def free_path(self, name: str) -> str:
-        """A path that is free; of two entries of one name the later counts."""
+        """The path for an entry, free: of two entries with one name, the later one replaces the
+        earlier.
+        """
         path = self.entry_path(name)
         try:
             if stat.S_ISDIR(os.lstat(path).st_mode):
@@ -228,7 +229,7 @@ class Unpacked:
         self.check_limits(("links", self.most_noted, len(self.links)))
 
     def add_twin(self, name: str, other: str) -> None:
-        """A hard link: to a file that came before it."""
+        """Add a hard link to an earlier file of the archive. Raises Failure if there is none."""
         self.count_entry(0)
         first, path = self.entry_path(other), self.free_path(name)
         if not os.path.isfile(first) or os.path.islink(first):
@@ -238,8 +239,8 @@ class Unpacked:
         os.link(first, path)
 
     def finish(self, top: str) -> None:
-        """Only now, with all of them there, can be seen where links lead. `top` is the folder that
-        will be moved.
+        """Check all links, and set the folders' modes and times. Links can be checked only now,
+        when all entries exist. `top` is the folder that will be moved. Raises Failure.
         """
         for name, path in self.links:
             if os.path.islink(path) and not stays_inside(path, top):
@@ -250,9 +251,7 @@ class Unpacked:
 
 
 def stays_inside(link: str, top: str) -> bool:
-    """True for a link that leads nowhere outside of `top`, step by step, also where what it leads
-    to comes to be later.
-    """
+    """True if no step of a link leads outside `top`, even if its target is created later."""
     at = os.path.relpath(os.path.dirname(link), top).split("/")
     at = [] if at == ["."] else at
     steps, links, missing = [os.path.basename(link)], 0, False
@@ -279,7 +278,7 @@ def stays_inside(link: str, top: str) -> bool:
 
 
 def target_of(path: str) -> str | None:
-    """Where a link leads; None for what is no link."""
+    """The target of a link; None if the path is not a link."""
     try:
         return os.readlink(path)
     except OSError:
@@ -299,10 +298,9 @@ def env_number(env: Mapping[str, str], name: str) -> int:
 
 
 class Watched:
-    """A stream that remembers what was read last, so that the end of a tar can be told from a
-    break.
+    """A stream that remembers the last block, to distinguish the end of a tar from a break.
 
-    `left` bytes may be read until it is set anew: who describes an entry does not need many.
+    At most `left` bytes may be read until `left` is set again: an entry's header is short.
     """
 
     def __init__(self, stream: IO[bytes], tree: Unpacked) -> None:
@@ -332,7 +330,7 @@ def unpack_tar(path: str, tree: Unpacked) -> None:
                     add_tar_entry(entry, tar, tree)
         except tarfile.TarError as error:
             raise tree.broken_failure(f"{error}.") from error
-        if watched.last != bytes(BLOCK):  # tarfile takes anything that is no header for the end
+        if watched.last != bytes(BLOCK):  # tarfile treats anything but a header as the end
             raise tree.broken_failure(
                 "It has no end mark: it is cut off, or damaged in the middle."
             )
@@ -340,7 +338,7 @@ def unpack_tar(path: str, tree: Unpacked) -> None:
 
 
 def read_to_end(stream: IO[bytes], tree: Unpacked) -> None:
-    """To the end: the checksum of a .gz stands there."""
+    """Read to the end, where a .gz has its checksum. Raises Failure for too many bytes."""
     most, size = tree.most_bytes + ALLOWED, 0
     data = stream.read(CHUNK)
     while data:
@@ -350,7 +348,7 @@ def read_to_end(stream: IO[bytes], tree: Unpacked) -> None:
 
 
 def open_tar(path: str) -> IO[bytes]:
-    """The tar inside, whatever the name says."""
+    """Open the tar, decompressed if its content is gzip, whatever its name is."""
     with open(path, "rb") as file:
         compressed = file.read(2) == b"\x1f\x8b"
     if not compressed:
@@ -363,7 +361,7 @@ def open_tar(path: str) -> IO[bytes]:
 def tar_entries(
     tar: tarfile.TarFile, watched: Watched, tree: Unpacked
 ) -> Iterator[tarfile.TarInfo]:
-    """One after the other, without keeping them: there may be millions."""
+    """The entries one by one. They are not kept: there may be millions. Raises Failure."""
     before = -1
     while True:
         watched.left = LONGEST_HEAD
@@ -395,7 +393,7 @@ def add_tar_entry(entry: tarfile.TarInfo, tar: tarfile.TarFile, tree: Unpacked) 
 
 
 class Bounded:
-    """A stream of which no more is read at once than the directory of an honest zip has."""
+    """A stream that limits each read to the size of an honest zip's directory."""
 
     def __init__(self, stream: IO[bytes], tree: Unpacked) -> None:
         self.stream, self.tree = stream, tree
@@ -460,7 +458,7 @@ def add_zip_entry(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpack
 
 
 def piece_size(entry: zipfile.ZipInfo) -> int:
-    """How many bytes to read at once. Python unpacks LZMA and BZIP2 as far as it has read: 1 MB may
+    """The bytes to read at once. Python unpacks all LZMA and BZIP2 data that it has read: 1 MB may
     become 40 GB of memory.
     """
     stored, deflated = 0, 8

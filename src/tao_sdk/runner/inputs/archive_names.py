@@ -1,4 +1,4 @@
-"""Archives by their names: what is one, and whether an input is to be unpacked."""
+"""Recognize archives by their names, and decide if an input must be unpacked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 
 
 def archive_stem(name: str) -> str:
-    """`images` of images.tar.gz; "" for what is no archive, going by its name."""
+    """`images` for images.tar.gz; "" if the name is not an archive's."""
     lower = name.lower()
     suffix = max((ending for ending in ARCHIVES if lower.endswith(ending)), key=len, default="")
     if suffix and len(name) > len(suffix):
@@ -19,7 +19,7 @@ def archive_stem(name: str) -> str:
 
 
 def must_unpack(wanted: Input) -> bool:
-    """Whether an input is to be unpacked, going by its address and what was declared."""
+    """True if an input must be unpacked, by its address and its `extract` option."""
     how = wanted["options"].get("extract", "")
     return how in ("yes", "parent") or (
         not how and wanted["uri"].partition("?")[0].lower().endswith(ARCHIVES)

@@ -1,15 +1,14 @@
-"""The cache on a mount: which of its folders this job may use, and where it makes one of its own.
+"""The cache on a mount: find the folders that this job may use, or create its own.
 
-What lies in a cache is a program for whoever loads it: weights are often pickles. So an entry
-counts only where nobody but this user and root could have put it there, and can put another in
-its place while the job runs:
+Files in a cache may be programs: weights are often pickles. So an entry is used only if nobody but
+this user and root could have put it there, or can replace it while the job runs:
 
-    <mount>/tao-cache/             everybody makes folders in it; only their owner can remove them
-    <mount>/tao-cache-u<uid>/      the same for one user, where tao-cache is another user's
-    .../<name>-<version>/          an entry's folder: only its maker can write there
-    .../<name>-<version>-u<uid>/   the same, where the plain name is another user's
+    <mount>/tao-cache/             everybody may create folders; only their owners can remove them
+    <mount>/tao-cache-u<uid>/      the same for one user, if tao-cache is another user's
+    .../<name>-<version>/          an entry's folder: only its creator can write there
+    .../<name>-<version>-u<uid>/   the same, if the plain name is another user's
 
-Who owns the mount, or a folder above it, is trusted: it is the folder that the job names.
+The owners of the mount and of the folders above it are trusted: the job itself names that folder.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ OPEN_TO_ALL = 0o1777
 
 
 class Cache:
-    """The cache of one mount. Raises Failure where no folder of it can be kept from others."""
+    """The cache of one mount. Raises Failure if no folder in it is safe from other users."""
 
     def __init__(self, mount: str) -> None:
         self.mount = os.path.abspath(mount)
@@ -42,7 +41,7 @@ class Cache:
         self.top = self.find_top()
 
     def make_shared(self) -> None:
-        """Make the folder for all users. Where it cannot be made, its use tells why."""
+        """Create the folder for all users. If that fails, a later use reports why."""
         try:
             os.makedirs(self.shared)
             os.chmod(self.shared, OPEN_TO_ALL)
@@ -61,7 +60,7 @@ class Cache:
             )
 
     def changeable_folder(self, folder: str) -> str:
-        """The folder, or one above it, that any user could replace or may have made; "" when there
+        """The folder, or one above it, that any user could replace or may have created; "" if there
         is none.
         """
         while folder != "/":
@@ -80,15 +79,15 @@ class Cache:
             return False
 
     def find_top(self) -> str:
-        """The folder that all users share; one of this user's own where that one is
-        another user's.
+        """The folder that all users share, or this user's own if that one is another user's. Raises
+        Failure if neither is safe.
         """
         if (
             self.is_kept(self.shared)
             or not os.path.lexists(self.shared)
             or os.path.isfile(self.shared)
         ):
-            return self.shared  # its use tells why it cannot be made
+            return self.shared  # a later use reports why it cannot be created
         own = self.own_path(self.shared)
         make_closed(own)
         if self.is_kept(own):
@@ -96,14 +95,14 @@ class Cache:
         raise self.foreign_failure(own)
 
     def is_kept(self, top: str) -> bool:
-        """True for a folder of this user or root, in which nobody can rename what is another's."""
+        """True for a folder of this user or root in which nobody can rename other users' files."""
         real = os.path.realpath(top)
         ours = self.is_of_us(top) and self.is_of_us(real) and os.path.isdir(real)
         return ours and not writes_anybody(real, sticky=False) and not self.changeable_folder(real)
 
     def entry_folder(self, name: str, is_there: Callable[[str], bool]) -> str:
-        """The folder of an entry: one of this user's, or one of root's in which the entry
-        `is_there`.
+        """The folder of an entry: this user's, or root's if the entry `is_there`. Raises Failure if
+        both names are other users'.
         """
         shared = os.path.join(self.top, name)
         for path in (shared, self.own_path(shared)):
@@ -111,7 +110,7 @@ class Cache:
             if private.is_closed(path) and (os.lstat(path).st_uid == self.user or is_there(path)):
                 return path
             if not os.path.lexists(path):
-                return path  # its use tells why it cannot be made
+                return path  # a later use reports why it cannot be created
         raise self.foreign_failure(self.own_path(shared))
 
     def own_path(self, path: str) -> str:
@@ -127,8 +126,8 @@ class Cache:
 
 
 def make_closed(folder: str) -> None:
-    """Make a folder in which nobody else can write, unless it is there. Where it cannot be made,
-    its use tells why.
+    """Create a folder in which nobody else can write, unless it exists. If that fails, a later use
+    reports why.
     """
     try:
         os.mkdir(folder, 0o755)
@@ -137,8 +136,8 @@ def make_closed(folder: str) -> None:
 
 
 def writes_anybody(folder: str, sticky: bool = True) -> bool:
-    """True for a folder in which every user can make files; `sticky` False: and rename those of
-    others, too.
+    """True for a folder in which every user can create files. With `sticky` False, only if they can
+    also rename files of others.
     """
     try:
         mode = os.stat(folder).st_mode

@@ -1,13 +1,13 @@
-"""Entries: fetched or unpacked data, which get their name only when they are whole.
+"""Entries: fetched or unpacked data that get their name only when complete.
 
-Beside an entry lies a hidden folder. It holds the writer's lock, the partial data (a later writer
+Beside an entry is a hidden folder. It holds the writer's lock, the partial data (a later writer
 resumes from them), and a mark: the version of the source. The mark is written before the entry gets
-its name, and removed after the entry has lost it. So the mark always tells the version of the entry
-that is there. An entry without a mark belongs to somebody else, and is never touched.
+its name, and removed after the entry has lost it. So the mark always has the version of the present
+entry. An entry without a mark belongs to somebody else, and is never touched.
 
 Shared entries are synced to the disk before the mark is written. The entry of a single job is not:
 it can be made again, and the command need not wait for the disk. Until it is synced, its mark is
-valid for this boot of the machine only, and others wait for the lock.
+valid only for this boot of the machine, and others wait for the lock.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 LARGEST_MARK = 1 << 20  # bytes
-PATIENCE = 20.0  # seconds: others may just write a checkpoint of many GB there
+PATIENCE = 20.0  # seconds for a sync: others may be writing a checkpoint of many GB to that disk
 
 
 class Entry:
-    """One file or folder at `path`. Any number of processes on any number of nodes may want it at
-    once.
+    """One file or folder at `path`. Any number of processes on any number of nodes may request it
+    at once.
     """
 
     def __init__(self, path: str, settling: Settling | None = None) -> None:
-        """`settling`: what has it on the disk later; without, it is there before anybody is told
-        that it is whole.
+        """`settling` syncs the entry to the disk later. Without it, the entry is synced before it
+        is marked as complete.
         """
         self.path, self.settling = path, settling
         folder, name = os.path.split(path)
@@ -48,8 +48,8 @@ class Entry:
         self.mark = os.path.join(self.side, "made-of")
 
     def has_version(self, version: str) -> bool:
-        """Whether it is there, made of this version, by this user or by root: another one may have
-        put there what he likes.
+        """True if the entry exists in this version, made by this user or root. An entry of another
+        user may have any content.
         """
         return self.read_mark() in (version, unsettled_mark(version)) and is_ours(self.path)
 
@@ -61,8 +61,8 @@ class Entry:
     def ensure_version(
         self, version: str, make: Callable[[str], str], waits: Callable[[], None]
     ) -> None:
-        """There, made of this version. One calls `make(folder)`, which puts it anywhere in that
-        folder; the others wait.
+        """Make the entry in this version unless it exists. One process calls `make(folder)`, which
+        creates it in that folder and returns its path; the others wait. Raises Failure.
         """
         try:
             if self.has_version(version):
@@ -85,15 +85,15 @@ class Entry:
             raise self.error_failure(error) from error
 
     def make_side(self) -> None:
-        """The hidden folder, which nobody else can write to. Raises PermissionError where another
-        user has made it first.
+        """Create the hidden folder, which nobody else can write to. Raises PermissionError if
+        another user created it first.
         """
         with private.Unshared():
             os.makedirs(self.side, exist_ok=True)
             if not private.is_closed(self.side) and is_ours(self.side):
                 private.remove_tree(
                     self.side
-                )  # others could write to it, so nobody knows whose its content is
+                )  # others could write to it, so its content is not trusted
                 os.makedirs(self.side, exist_ok=True)
         if not private.is_closed(self.side):
             raise PermissionError(
@@ -120,20 +120,20 @@ class Entry:
             os.rename(made, self.path)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise  # else another one, who thought us dead, was quicker
+                raise  # else another writer, which took us for dead, was faster
         private.remove_tree(part)
 
     def mark_settled(self, version: str) -> None:
-        """The disk has it: write the mark that outlives a power cut."""
+        """Write the mark that outlives a power cut: the entry is on the disk."""
         try:
             if self.read_mark() == unsettled_mark(version):
                 atomic.write(self.mark, encode_version(version), 0o644)
         except OSError:
-            return  # it counts for this start of the machine all the same
+            return  # the entry still counts for this boot of the machine
 
     def make_room(self) -> None:
-        """An entry of another version goes, and so do an empty folder and a link; data of others
-        never does.
+        """Remove our entry of another version, an empty folder or a link at the path. Raises
+        FileExistsError for data of others.
         """
         ours = bool(self.read_mark())
         old = os.path.join(self.side, "old")
@@ -169,9 +169,7 @@ class Entry:
 
 
 class Settling:
-    """Has entries on the disk, beside whatever else the process does: all that wait
-    with one call.
-    """
+    """Syncs entries to the disk in the background, all waiting entries with one call."""
 
     def __init__(self) -> None:
         self.changed = threading.Lock()
@@ -179,8 +177,8 @@ class Settling:
         self.runs = False
 
     def add(self, entry: Entry, version: str, lock: Lock) -> None:
-        """Others may take the lock once it is there: until then the entry counts on this machine
-        only.
+        """Queue an entry. Its lock is released once it is on the disk; until then the entry counts
+        only on this machine.
         """
         with self.changed:
             self.waiting.append((entry, version, lock))
@@ -205,13 +203,13 @@ class Settling:
 
 
 def marks_by_disk(batch: list[tuple[Entry, str, Lock]]) -> dict[int, str]:
-    """The device of each file system that entries lie on, and the mark of one of them."""
+    """Device -> the path of one entry's mark, for each file system with entries of the batch."""
     marks: dict[int, str] = {}
     for entry, _, _ in batch:
         try:
             marks[os.stat(entry.mark).st_dev] = entry.mark
         except OSError:
-            continue  # the job's folder is gone by now
+            continue  # the job's folder is gone
     return marks
 
 
@@ -220,13 +218,13 @@ def encode_version(version: str) -> bytes:
 
 
 def unsettled_mark(version: str) -> str:
-    """The mark of what is whole for this start of this machine, and lost by a power cut perhaps."""
+    """The mark of an entry that is complete for this boot, but may be lost in a power cut."""
     return f"{version}\nnot settled on {boot_id()}"
 
 
 def settle_disk(path: str) -> None:
-    """What was written to the file system of a file outlives a power cut, as the mark will: if that
-    does not take too long.
+    """Sync the file system of a file, so that its data outlive a power cut. Wait at most PATIENCE
+    seconds.
     """
     thread = start_thread(sync_disk, path)
     if thread:
@@ -234,20 +232,20 @@ def settle_disk(path: str) -> None:
 
 
 def sync_disk(path: str) -> None:
-    # To note in the mark during which start of a machine it was made would not do: of a cache
-    # others cannot tell a crashed machine from one that runs. One call for all costs 0.2 s after
-    # 512 MB; an fsync each, minutes after a million files.
+    # A mark with the boot id is not enough for a shared cache: other machines cannot distinguish a
+    # crashed machine from a running one. One call for all costs 0.2 s after 512 MB; an fsync for
+    # each of a million files costs minutes.
     try:
         import ctypes
 
         with open(path) as file:
             ctypes.CDLL(None).syncfs(file.fileno())
     except (ImportError, AttributeError, OSError):
-        os.sync()  # the same for all disks
+        os.sync()  # syncs all disks
 
 
 def read_text(path: str) -> str:
-    """What a small file of ours holds; "" when there is none."""
+    """The text of a small file of ours; "" if there is none."""
     try:
         return private.read_file(path, LARGEST_MARK).decode("utf-8", "surrogateescape")
     except (OSError, UnicodeDecodeError):
@@ -255,9 +253,7 @@ def read_text(path: str) -> str:
 
 
 def is_ours(path: str) -> bool:
-    """True for a file or folder of this user or of root; links are not followed, as no entry is
-    one.
-    """
+    """True for a file or folder of this user or root. False for a link: no entry is one."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -1,8 +1,9 @@
-"""Inputs: every one is in place before the command starts, or the job says which is not and ends.
+"""Inputs: all are in place before the command starts, or the job reports the first failure and
+ends.
 
-Here: inputs that this machine has already. Not here, and loaded only by a job that needs it:
-fetching and unpacking (staging.py), inputs with a place of their own in the job (target.py), and
-the words about an input that is missing or wrong (trouble.py).
+Here: inputs that this machine already has. Not here, and loaded only by a job that needs it:
+fetching and unpacking (staging.py), inputs with a required path in the job (target.py), and the
+texts about a missing or wrong input (trouble.py).
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
     from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
 
-LOOKED_AT = 1000  # files of an input that are looked at for a change
+LOOKED_AT = 1000  # files of an input to check for changes
 
 
 def fetch_inputs(
     inputs: list[Input], place: Place, mount: str, env: Mapping[str, str], report: Report
 ) -> tuple[dict[str, str], Callable[[], None]]:
-    """(key -> absolute path of each input, what tells of those that have changed since).
+    """Put all inputs in place: (key -> absolute path, a function that warns of inputs changed
+    since).
 
-    Raises Failure for the first that cannot be had.
+    Raises Failure for the first input that is not available.
     """
     values: dict[str, str] = {}
     shapes: dict[str, object] = {}
@@ -54,8 +56,8 @@ def fetch_inputs(
 
 
 def check_local(wanted: Input, report: Report) -> str:
-    """An input of this machine, looked at, so that the command never meets a hole instead of its
-    data.
+    """Check that a local input exists and is readable, and return its path. Warn about an empty
+    folder. Raises Failure.
     """
     path = find(wanted["uri"])
     if not (os.path.exists(path) and os.access(path, os.R_OK)):
@@ -75,7 +77,7 @@ def is_empty(folder: str) -> bool:
 
 
 def tell_changed(shapes: Mapping[str, object], report: Report) -> None:
-    """Tell of inputs that were written to since: by the command, most likely."""
+    """Warn about inputs that were changed since: by the command, most likely."""
     for path, before in shapes.items():
         if tree_shape(path) != before:
             from tao_sdk.runner.inputs.trouble import warn_changed
@@ -84,8 +86,8 @@ def tell_changed(shapes: Mapping[str, object], report: Report) -> None:
 
 
 def tree_shape(path: str) -> list[tuple[int, int]]:
-    """What changes when somebody writes there: sizes and times; of a large folder the first, those
-    at its top before those further down.
+    """The sizes and times of the files, which change when somebody writes there. At most LOOKED_AT
+    files, those at the top first. Empty if the input was removed.
     """
     folders = [os.path.realpath(path)]
     try:
@@ -107,9 +109,7 @@ def size_and_time(status: os.stat_result) -> tuple[int, int]:
 
 
 def folder_entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Those of a folder, one after the other; none where there is no folder or it cannot be
-    read.
-    """
+    """The entries of a folder; none if it does not exist or cannot be read."""
     try:
         with os.scandir(folder) as entries:
             yield from entries

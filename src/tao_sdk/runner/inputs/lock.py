@@ -1,12 +1,12 @@
 """A lock for everything that shares a folder: processes, ranks and jobs, on one node or on many.
 
-It is made of files that are created exclusively, which NFS and Lustre do as well as a local disk;
-flock they may not. The holder touches its file as long as it lives. Who waits compares the time of
-that touch with now, both by the clock of the file system, and takes the next number when the holder
-is dead. Only one can create the next number.
+It uses exclusively created files, which NFS and Lustre support as well as a local disk; flock they
+may not. The holder touches its file while it lives. A waiting process compares the time of that
+touch with now, both by the clock of the file system. If the holder is dead, it creates the file
+with the next number, and only one process can.
 
-Two may hold it for a moment, when one was asleep for longer than DEAD. So what is done under it
-must bear that: whole things under temporary names, and one rename at the end.
+Two processes may hold the lock for a moment, if one was asleep for longer than DEAD. So work under
+the lock must allow that: write complete data under temporary names, and rename once at the end.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BEAT = 2.0  # seconds between touches
-DEAD = 20.0  # seconds without one
+DEAD = 20.0  # seconds without a touch
 LOOK, RARELY = (
     0.1,
     2.0,
-)  # seconds between looks of who waits, at first and later: a thousand ranks may wait
+)  # seconds between looks of a waiting process, at first and later: a thousand ranks may wait
 PREFIX = "lock."
 LONGEST = 10  # digits of a number
 MOST = 1000  # bytes of a lock's file
@@ -43,8 +43,8 @@ class Lock:
         self.thread: threading.Thread | None = None
 
     def acquire(self, ready: Callable[[], bool], waits: Callable[[], None]) -> bool:
-        """True when it is ours; False as soon as `ready`: then it is not needed. `waits` is called
-        once if we have to.
+        """Wait for the lock. True once it is ours; False as soon as `ready()`: it is not needed
+        then. Calls `waits` once if it has to wait.
         """
         is_told, pause = False, LOOK
         while not ready():
@@ -63,7 +63,7 @@ class Lock:
         return os.path.join(self.folder, f"{PREFIX}{number}")
 
     def newest_number(self) -> int:
-        """The number of the present lock; 0 when there is none."""
+        """The number of the present lock; 0 if there is none."""
         return max(self.lock_numbers(), default=0)
 
     def lock_numbers(self) -> list[int]:
@@ -85,14 +85,14 @@ class Lock:
         return True
 
     def is_dead(self, number: int) -> bool:
-        """Whether its holder is no more: seen at once on this machine, by its silence where nobody
-        can look.
+        """True if the holder of a lock is dead. On this machine that is known at once; elsewhere a
+        holder counts as dead after DEAD seconds without a touch.
         """
         path = self.lock_path(number)
         try:
             holder = (
                 private.read_file(path, MOST).decode("ascii", "replace").split()
-            )  # opening makes NFS ask for the time
+            )  # opening the file makes NFS refresh its time
             touched = os.stat(path).st_mtime
         except OSError as error:
             return error.errno in private.NOT_OURS
@@ -107,11 +107,11 @@ class Lock:
             try:
                 os.utime(self.lock_path(self.number))
             except OSError:
-                # a file system that is away for a moment; for longer, and we count as dead
+                # the file system is away for a moment; if it stays away, we count as dead
                 continue
 
     def release(self) -> None:
-        """It and all that came before are gone then."""
+        """Release the lock: remove its file and those with lower numbers."""
         self.over.set()
         if self.thread:
             self.thread.join()
@@ -131,14 +131,14 @@ def is_pid(text: str) -> bool:
 
 
 def process_identity(pid: int) -> tuple[str, ...]:
-    """(machine, its process namespace, pid, when that process started); no two processes ever have
-    the same.
+    """(boot id, process namespace, pid, start time of the process). No two processes ever have the
+    same identity.
     """
     return boot_id(), pid_namespace(), str(pid), start_time(pid)
 
 
 def boot_id() -> str:
-    """One start of one machine: after another start it has another name."""
+    """The id of this boot of this machine; another after each boot."""
     return read_text("/proc/sys/kernel/random/boot_id")
 
 
@@ -150,8 +150,8 @@ def pid_namespace() -> str:
 
 
 def start_time(pid: int) -> str:
-    """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for.
-    "" for another user's where /proc shows each only his own (hidepid).
+    """The start time of a process, in clock ticks; "-" if it does not exist or is a zombie. "" for
+    another user's process that /proc hides (hidepid).
     """
     fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     if len(fields) > 19:

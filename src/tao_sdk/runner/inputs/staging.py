@@ -1,10 +1,9 @@
-"""Inputs that have to be fetched or unpacked: what there is, which of it is wanted, and where it
-lies then.
+"""Stage inputs that must be fetched or unpacked: look at the source, choose files, and place them.
 
-Under the path that the job wants for it; else in the job's own corner of its results, where the
-ranks share it and the next attempt finds it. With a `mount_path`, in a cache on that mount, which
-any number of jobs share: a folder of its own for each version of a source, so that a changed one is
-fetched anew and nobody's data change under his hands.
+An input goes to the path that the job requires for it; else to the runner's folder in the job's
+results, where the ranks share it and the next attempt finds it. With a `mount_path`, it goes to a
+cache on that mount, which any number of jobs share. There each version of a source has its own
+folder, so that a changed source is fetched again and data in use never change.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ if TYPE_CHECKING:
     from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
 
-FORMAT = "2\n"  # another one when what an earlier release made is not to be taken as it is
+FORMAT = "2\n"  # changed if the entries of an earlier release must not be used
 TELL = 2.0  # seconds between events of progress
-SLOW = 1 << 20  # bytes a second, below which a source counts as slow
-PATIENCE = 60.0  # seconds after which that is told
+SLOW = 1 << 20  # bytes a second; a slower source counts as slow
+PATIENCE = 60.0  # seconds before a warning about a slow source
 
 
 class Staging:
-    """The inputs of one job. `values` are the paths of those that are in place already."""
+    """Stages the inputs of one job. `values` are the paths of the inputs already in place."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class Staging:
         self.came_bytes, self.began = 0, time.monotonic()
 
     def stage_input(self, wanted: Input) -> str:
-        """Fetch an input; its absolute path."""
+        """Fetch an input, and return its absolute path. Raises Failure."""
         if self.web is None:
             from tao_sdk.net.web import Web
 
@@ -87,7 +86,9 @@ class Staging:
         return found.meant(path)
 
     def unpack_local(self, wanted: Input, path: str) -> str:
-        """An archive of this machine, or a folder with archives, as a folder of its content."""
+        """Unpack a local archive, or a folder with archives, and return the path of the result. A
+        folder without an `extract` option stays as it is.
+        """
         from tao_sdk.runner.inputs import unpacking
 
         name, folder = os.path.basename(path), os.path.isdir(path)
@@ -105,13 +106,15 @@ class Staging:
     def put_entry(
         self, wanted: Input, name: str, single: bool, version: str, make: Callable[[str], str]
     ) -> str:
-        """The entry of an input, there. `single`: it is one file, which may be an archive."""
+        """Make the entry of an input, and return its path. `single`: it is one file, which may be
+        an archive.
+        """
         if single and is_unpacked(wanted, name):
             name, single = archive_stem(name), False
         with private.Unshared():
             place = self.entry_path(
                 wanted, name, single, version
-            )  # where the cache cannot be used, self.mount is empty then
+            )  # this sets self.mount to "" if the cache cannot be used
             entry = Entry(place, None if self.mount else self.settling)
             entry.ensure_version(
                 version, make, lambda: self.report.tell_event("waiting", what=wanted["key"])
@@ -130,8 +133,8 @@ class Staging:
         return os.path.join(self.place.own_folder, "inputs", safe_name(wanted["key"]), name)
 
     def cache_folder(self, name: str, version: str) -> str:
-        """The folder of an entry in the cache; "" where the cache has no place that only this user
-        and root can change.
+        """The folder of an entry in the cache; "", with a warning, if the cache has no folder that
+        only this user and root can change.
         """
         mark = version.partition("\n")[0][:24]
         slug = f"{cut(plain_name(name)[:60])}-{mark}"
@@ -149,14 +152,14 @@ class Staging:
     def input_version(
         self, wanted: Input, parts: list[tuple[str, int, str]], asks: str = ""
     ) -> str:
-        """What changes when the entry has to be made anew: its checksum, then the
-        same for people.
+        """The version of an entry: a checksum, then lines for people. It changes if the entry must
+        be made again.
         """
         text = [shown(wanted["uri"]), ascii(sorted(wanted["options"].items()))]
         if not all(version for _, _, version in parts):
             text.append(
                 f"{self.place.job} {self.place.attempt}"
-            )  # nobody can tell whether it is still the same
+            )  # no version says if the source is still the same: fetch it in each attempt
         named = "\n".join([*text, asks])
         digest = hashlib.sha256((FORMAT + named).encode("utf-8", "surrogateescape"))
         for path, size, mark in sorted(parts):
@@ -164,7 +167,9 @@ class Staging:
         return "\n".join([digest.hexdigest(), *text, f"{len(parts)} files"])
 
     def choose_files(self, found: Found, wanted: Input) -> list[Source]:
-        """Of a folder what the patterns and the annotation name."""
+        """The files of a folder that match the patterns and the annotation; a single file as it is.
+        Raises Failure if there are none.
+        """
         options = wanted["options"]
         if not found.folder:
             return found.sources
@@ -189,7 +194,9 @@ class Staging:
         return sources
 
     def fetch_into(self, found: Found, wanted: Input, part: str) -> str:
-        """Everything in `part`, complete and verified, archives unpacked."""
+        """Fetch the input into `part`, verify it, unpack its archives, and return the path. Raises
+        Failure.
+        """
         from tao_sdk.net.transfer import fetch
 
         path = os.path.join(part, "data", found.name)
@@ -205,14 +212,14 @@ class Staging:
         self.came_bytes += progress.fetched_bytes
         if not has_archives(wanted, found):
             return path
-        from tao_sdk.runner.inputs import unpacking  # packed only where an input may be an archive
+        from tao_sdk.runner.inputs import unpacking  # packed only if an input may be an archive
 
         if found.folder:
             return unpacking.unpack_inside(wanted, path, part, self.env)
         return unpacking.unpack_whole(wanted, path, part, self.env)
 
     def close(self) -> None:
-        """All are there: tell how much came, and how fast."""
+        """Close the connections, and report how much was fetched and how fast."""
         if self.web:
             self.web.close()
             seconds = time.monotonic() - self.began
@@ -228,19 +235,19 @@ class Staging:
 
 
 class Progress:
-    """What has come of one input, told now and then; and that its source is slow, told once."""
+    """Reports the progress of one input now and then, and once that its source is slow."""
 
     def __init__(self, report: Report, wanted: Input, sources: list[Source]) -> None:
         self.report, self.what, self.address = report, wanted["key"], shown(wanted["uri"])
         self.total, self.total_files = sum(max(0, source.size) for source in sources), len(sources)
         self.bytes = self.files = 0
-        self.before = -1  # bytes that an earlier attempt had brought
+        self.before = -1  # bytes from an earlier attempt
         self.began = self.last = time.monotonic()
         self.slow = False
 
     def add_progress(self, size: int, files: int) -> None:
-        """So much more is there; a negative size has to come again. The first call tells what was
-        there before.
+        """Count more bytes and files. A negative size means bytes that must be fetched again. The
+        first call has the bytes of an earlier attempt.
         """
         self.bytes += size
         self.files += files
@@ -263,7 +270,7 @@ class Progress:
 
     @property
     def eta(self) -> float:
-        """Seconds to go; -1 when nobody knows."""
+        """Seconds to go; -1.0 if not known."""
         if self.fetched_bytes:
             return max(0, self.total - self.bytes) / self.rate
         return -1.0
@@ -282,7 +289,7 @@ class Progress:
         )
 
     def warn_slow(self) -> None:
-        """Once."""
+        """Warn once that the source is slow."""
         if self.slow:
             return
         self.slow = True
@@ -296,25 +303,27 @@ class Progress:
 
 
 def is_unpacked(wanted: Input, name: str) -> bool:
-    """Whether a file of that name is unpacked: an archive, unless told otherwise."""
+    """True if a file of that name is unpacked: it is an archive, and `extract` is not "no"."""
     return wanted["options"].get("extract") != "no" and name.lower().endswith(ARCHIVES)
 
 
 def has_archives(wanted: Input, found: Found) -> bool:
-    """Whether what was fetched is unpacked. Archives in a folder only if the job asks for it."""
+    """True if fetched data have archives to unpack. Archives in a folder count only if the job asks
+    for it.
+    """
     if found.folder:
         return wanted["options"].get("extract") in ("yes", "parent")
     return is_unpacked(wanted, found.name)
 
 
 def source_mark(source: Source) -> str:
-    """What changes when the source does; also of one that cannot be read in parts."""
+    """A mark that changes with the source; one that cannot be read in parts has one, too."""
     mark: str = source.version or getattr(source, "validator", "")
     return mark
 
 
 def matches_patterns(path: str, patterns: list[str]) -> bool:
-    """Wanted by one of the patterns, or there are none; and by no pattern with a ! refused."""
+    """True if the path matches one of the patterns, or there are none; and no pattern with a !."""
     refused = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
     if any(covers_path(pattern, path) for pattern in refused):
@@ -323,14 +332,14 @@ def matches_patterns(path: str, patterns: list[str]) -> bool:
 
 
 def covers_path(pattern: str, path: str) -> bool:
-    """`*` goes across slashes, as the hub's own patterns do; a folder's name with a slash means all
-    of it.
+    """True if the pattern matches. `*` matches slashes too, as in the hub's own patterns. A
+    folder's name with a slash at its end matches everything in it.
     """
     return fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern)
 
 
 def safe_name(key: str) -> str:
-    """The key as the name of a folder, another one for each key."""
+    """The key as a folder name, different for each key."""
     return apart(key, cut(plain_name(key)))
 
 

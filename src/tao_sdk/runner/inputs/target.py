@@ -1,4 +1,4 @@
-"""Targets: an input under the path that the job wants for it."""
+"""Targets: put an input at the path that the job requires for it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tao_sdk.runner.document import Input
 
-COPIED = 64 << 20  # bytes; a larger file is a link to its source in the job's own folder, too
+COPIED = 64 << 20  # bytes; a larger file becomes a link to its source even in the job's own folder
 
 
 def put_input(wanted: Input, path: str, work: str) -> str:
-    """The path the job wants for it, where the input is from now on.
+    """Put the input at its target path, and return that path. Raises Failure.
 
-    It is a link. In `work`, the job's own folder, a file of at most COPIED bytes is a copy: a
-    command that saves to its name does not write to the source.
+    It becomes a link. In `work`, the job's own folder, a file of at most COPIED bytes is copied, so
+    that a command that saves to its name does not write to the source.
     """
     target = wanted["target"]
     if target.endswith("/") and not os.path.isdir(path):
@@ -45,8 +45,8 @@ def leads_to(target: str, path: str) -> bool:
 
 
 def make_link(path: str, target: str) -> None:
-    """Make `target` a link to `path`; an empty folder of the image or an older link of ours gives
-    way, data never.
+    """Make `target` a link to `path`. It replaces an empty folder of the image or an older link of
+    ours, never data.
     """
     new = target
     if os.path.islink(target):

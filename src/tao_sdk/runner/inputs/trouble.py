@@ -1,4 +1,4 @@
-"""Trouble: what is told of an input that is not as it should be."""
+"""Failures and warnings about inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def unusable_failure(wanted: Input, path: str) -> Failure:
-    """An input that is not there, or may not be read."""
+    """The Failure for an input that is missing or not readable."""
     if not os.path.exists(path):
         return missing_failure(wanted, path)
     return Failure(

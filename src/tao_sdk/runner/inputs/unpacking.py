@@ -1,8 +1,7 @@
-"""Archives among the inputs, as folders of their content: one that was fetched, one of this
-machine, those in a folder.
+"""Unpack archives among the inputs: a fetched archive, a local one, or those in a folder.
 
-Packed only into jobs that may have one. How an archive is read and what it may hold is
-archive.py's.
+Packed only into jobs that may have one. Not here: the formats, and the limits of an archive
+(archive.py).
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def unpack_local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
-    """An archive of this machine, or a folder with archives; what others own is not touched."""
+    """Unpack a local archive, or a folder with archives, into `part`, and return the path. The
+    source is not changed. Raises Failure, also if the source changes meanwhile.
+    """
     before = archive_shapes(path)
     if os.path.isdir(path):
         copy = os.path.join(part, os.path.basename(path))
@@ -42,7 +43,7 @@ def unpack_local(wanted: Input, path: str, part: str, env: Mapping[str, str]) ->
 
 
 def unpack_whole(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
-    """One archive, as a folder in `part`."""
+    """Unpack one archive into a folder in `part`, and return that folder."""
     folder = clear_path(os.path.join(part, "unpacked"))
     parent = wanted["options"].get("extract") == "parent"
     return archive.unpack_archive(
@@ -51,7 +52,7 @@ def unpack_whole(wanted: Input, path: str, part: str, env: Mapping[str, str]) ->
 
 
 def unpack_inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str:  # noqa: ARG001  as unpack_whole
-    """The same folder, its archives replaced by their content."""
+    """Replace the archives in a folder by their content, and return the folder."""
     parent = wanted["options"].get("extract") == "parent"
     for top, _, names in list(os.walk(folder)):
         for name in filter(archive_stem, sorted(names)):
@@ -65,7 +66,7 @@ def unpack_inside(wanted: Input, folder: str, part: str, env: Mapping[str, str])
 
 
 def archive_shapes(path: str) -> list[tuple[str, int, str]]:
-    """What changes when an archive, or a folder with archives, does."""
+    """The (name, size, time) of an archive, or of each file in a folder: they show a change."""
     if not os.path.isdir(path):
         return [file_shape(path, os.path.basename(path))]
     return [file_shape(full, name) for full, name in files_below(path) if os.path.exists(full)]
@@ -77,8 +78,8 @@ def file_shape(path: str, name: str) -> tuple[str, int, str]:
 
 
 def files_below(folder: str) -> Iterator[tuple[str, str]]:
-    """(path, path below the folder) of every file, also behind links; a link that would lead on for
-    ever counts as one. The path of a folder in which nothing is ends in a slash.
+    """(path, path below the folder) of every file, also behind links. A link that forms a loop
+    counts as a file. The path of an empty folder ends in a slash.
     """
     for top, folders, names in os.walk(folder, onerror=refuse_folder, followlinks=True):
         loops = [
@@ -92,7 +93,7 @@ def files_below(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def refuse_folder(error: OSError) -> None:
-    """What cannot be looked into would be missing, and nobody would know."""
+    """Raise Failure for an unreadable folder: its files would be missing without notice."""
     what = f"A folder of an input cannot be read: {error.filename}"
     raise Failure(
         "input.unreadable", what, f"{error.strerror}.", "Give the job's user the right to read it."
@@ -100,7 +101,7 @@ def refuse_folder(error: OSError) -> None:
 
 
 def is_loop(folder: str, top: str, name: str) -> bool:
-    """Whether a link leads to where it would be met again."""
+    """True if a link leads to a folder above itself: a walk would meet it again."""
     there = os.path.realpath(os.path.join(top, name)).rstrip("/") + "/"
     while not (os.path.realpath(top) + "/").startswith(there):
         if top == folder:
@@ -110,7 +111,7 @@ def is_loop(folder: str, top: str, name: str) -> bool:
 
 
 def mirror_tree(folder: str, into: str) -> None:
-    """The same tree of folders, with links for the files: what others own is not touched."""
+    """Make the same tree of folders, with links to the files, so that the source is not changed."""
     os.makedirs(into)
     for full, path in files_below(folder):
         there = os.path.join(into, path)
@@ -120,7 +121,9 @@ def mirror_tree(folder: str, into: str) -> None:
 
 
 def merge_into(folder: str, into: str) -> None:
-    """Move the content; what is there already must be a folder on both sides."""
+    """Move the content of a folder into another one. Only folders may exist on both sides, else
+    raises Failure.
+    """
     if not os.path.lexists(into):
         os.rename(folder, into)
         return

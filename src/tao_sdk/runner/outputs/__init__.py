@@ -1,3 +1,3 @@
-"""Outputs: where the results go, kept while the command runs and at its end, and found again by a
-further attempt.
+"""Outputs: place the results, keep them while the command runs and at its end, and find them again
+in a further attempt.
 """

@@ -1,4 +1,4 @@
-"""Outputs of a passthrough job that lie apart from the results: what has to be brought there."""
+"""Outputs of a passthrough job outside the results: find the paths that must be copied there."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from tao_sdk.runner.place import Place
 
 
-JOB_NAME = re.compile(r"[a-z0-9-]+-[a-z0-9]{10}")  # how the folders of jobs are called
+JOB_NAME = re.compile(r"[a-z0-9-]+-[a-z0-9]{10}")  # the name of a job's folder
 
 
 def paths_to_bring(copies: list[Copy], place: Place) -> list[tuple[str, str]]:
-    """Path and name of each that has to be brought to the results."""
+    """(path, name) of each output that must be copied to the results."""
     pairs = [(os.path.abspath(copy["path"]), copy["name"]) for copy in copies]
     return [(path, name) for path, name in pairs if not is_in_results(path, place)]
 
 
 def is_in_results(source: str, place: Place) -> bool:
-    """It lies in the results already, though not where the command starts. All of a machine (/) is
-    nobody's output.
+    """True if the path is already in the results, but not in the work folder. True for `/`, too: a
+    whole machine is no output.
     """
     if source.startswith(place.work_folder + "/"):
         return False
@@ -30,24 +30,24 @@ def is_in_results(source: str, place: Place) -> bool:
 
 
 def written_there(name: str, place: Place) -> bool:
-    """Whether the command wrote the output of that name into the results itself, so that nothing is
-    to be brought there.
+    """True if the command itself wrote the output of that name into the results, so that no copy is
+    needed.
     """
     return bool(name) and os.path.lexists(os.path.join(place.folder, name))
 
 
 def jobs_beside(place: Place) -> frozenset[str]:
-    """Names beside the results that are jobs' by the look of them: asked before the command could
-    make any.
+    """Names beside the results that look like jobs' folders. It must be called before the command
+    could create such names.
     """
     return frozenset(name for name in names_beside(place) if JOB_NAME.fullmatch(name))
 
 
 def other_results(source: str, place: Place) -> list[str]:
-    """What lies in a path that holds the results and is not the output: these results, and those of
-    other jobs.
+    """The folders in a path that are results, of this or other jobs, and not output; empty if the
+    path does not contain the results.
 
-    By the names below the path.
+    They are names below the path.
     """
     root = os.path.dirname(place.folder)
     if not (root + "/").startswith(source.rstrip("/") + "/"):
@@ -60,7 +60,7 @@ def other_results(source: str, place: Place) -> list[str]:
 
 
 def names_beside(place: Place) -> list[str]:
-    """What lies beside the results."""
+    """The names in the folder above the results; none if it cannot be read."""
     try:
         return os.listdir(os.path.dirname(place.folder))
     except OSError:
@@ -68,8 +68,8 @@ def names_beside(place: Place) -> list[str]:
 
 
 def make_folders(copies: list[Copy]) -> None:
-    """A path that ends in a slash is a folder that the command may expect; where it cannot be made,
-    it is the command's.
+    """Create each path that ends in a slash: the command may expect that folder. If that fails, the
+    command has to create it.
     """
     for copy in copies:
         if copy["path"].endswith("/"):

@@ -1,11 +1,10 @@
-"""Results that go to a bucket: local files, sent below a prefix while the command runs, and the
-manifest after them.
+"""Send results to a bucket: local files below a prefix while the command runs, then the manifest.
 
-What must be known first goes first: status files and logs as they grow. Any other file is sent once
-it stood still over two looks, small ones before large ones. What is there whole is not sent again,
-also not by a later attempt. Nothing is ever removed from the bucket, and no bucket is ever created.
+Status files and logs go first, as they grow. Any other file is sent once it is unchanged over two
+looks, small files before large ones. A complete file in the bucket is not sent again, nor by a
+later attempt. Nothing is ever removed from the bucket, and no bucket is ever created.
 
-Rank 0 sends to `<key>/`; another one only what differs from that, to `<key>/.rank-<n>/`.
+Rank 0 sends to `<key>/`; another rank sends only different files, to `<key>/.rank-<n>/`.
 """
 
 from __future__ import annotations
@@ -49,17 +48,17 @@ if TYPE_CHECKING:
 
 OWN = ".tao"
 MANIFEST = ".tao/manifest.json"
-SMALL = 8 << 20  # bytes up to which a growing file is sent whenever it has grown
-# a larger one when it has grown by an eighth: it is sent nine times in all, and not at every look
+SMALL = 8 << 20  # bytes; a smaller growing file is sent whenever it has grown
+# a larger one is sent when it has grown by an eighth: nine times in all, not at every look
 GROWTH = 8
-# of the grace: what the command leaves for sending its last results, when the job is told to end
+# the share of the grace for sending the last results, if the job is told to end
 SHARE = 0.4
-NAMED = 20  # files that a failure names
-TELL = 2.0  # seconds between two tellings of how far it is
+NAMED = 20  # files that a failure lists
+TELL = 2.0  # seconds between two events of progress
 
 
 class Bucket:
-    """One prefix that results go to. Problems cost only the file that has them."""
+    """One prefix for results. A problem with a file affects only that file."""
 
     def __init__(
         self, remote: Remote, sources: list[Source], place: Place, excludes: list[str]
@@ -68,33 +67,35 @@ class Bucket:
         self.excludes = [OWN, *excludes]
         self.remote_files: dict[
             str, tuple[int, str]
-        ] = {}  # name -> size and version, unless a sending of it failed
+        ] = {}  # name -> size and version; without files whose sending failed
         self.entries: dict[str, Entry] = {}  # of the manifest, by name
         self.folders: dict[
             str, list[int]
-        ] = {}  # that are checkpoints: how many files and bytes; -1 while in motion
+        ] = {}  # checkpoint folder -> number of files, bytes; -1 while it changes
         self.sent_shapes: dict[str, Shape] = {}
-        self.seen_shapes: dict[str, tuple[Shape, int]] = {}  # and for how many looks it has been so
+        self.seen_shapes: dict[str, tuple[Shape, int]] = {}  # and the looks since it changed
         self.refused: dict[str, Failure] = {}
         self.unread: dict[str, str] = {}  # files that could not be read, and why
         self.spared: dict[
             str, str | None
-        ] = {}  # what another rank did not send, since rank 0 had this checksum
+        ] = {}  # files that this rank did not send, because rank 0 had this checksum
         self.missing: list[str] = []
         self.failure: Failure | None = None
-        self.sent_manifest = b""  # the manifest as it was sent last
+        self.sent_manifest = b""  # the last manifest sent
         self.gone: set[str] = set()  # files that vanished between a look and their turn
-        self.ended = False  # the command is over: there is no later look
-        self.last_items: dict[str, Item] = {}  # what the last look has found
-        self.closed = False  # everything was accounted for
-        self.done = self.done_files = 0  # bytes and files whose turn has been, since the end began
+        self.ended = False  # True once the command has ended: there is no later look
+        self.last_items: dict[str, Item] = {}  # the files at the last look
+        self.closed = False  # True once every file is accounted for
+        self.done = self.done_files = 0  # bytes and files processed since the end began
         self.lock = threading.Lock()
         self.sending = Sending(self.send_item, self.note_crash)
 
     # Before the command
 
     def open(self) -> None:
-        """Make sure that results can be kept here, and learn what an earlier attempt left."""
+        """Check that results can be written here, and list the files of an earlier attempt. Raises
+        Failure.
+        """
         self.remote.check_writable()
         if self.remote.address == self.place.remote and not self.place.rank:
             self.remote.sweep_uploads()
@@ -103,14 +104,14 @@ class Bucket:
         self.entries, self.folders = by_path(manifest.get("files", [])), manifest.get("folders", {})
 
     def read_manifest(self) -> dict[str, Any]:
-        """This job's manifest in the bucket."""
+        """This job's manifest in the bucket; empty if there is none, or it is another job's."""
         manifest = parse_manifest(self.remote.read_object(MANIFEST) or b"")
         if manifest.get("job") != self.place.job:
             return {}
         return manifest
 
     def fetch_log(self) -> None:
-        """The log of an earlier attempt, so that ours does not take its place."""
+        """Fetch the log of an earlier attempt, so that ours does not replace it."""
         name = f"{OWN}/{os.path.basename(self.place.log_path)}"
         if name in self.remote_files and not os.path.exists(self.place.log_path):
             self.remote.fetch_file(name, self.place.log_path, self.remote_files[name][0])
@@ -124,7 +125,7 @@ class Bucket:
         ]
 
     def local_path(self, name: str) -> str:
-        """Where a file of that name lies here."""
+        """The local path of the file with that name in the bucket."""
         inside, path = max(
             (inside, path)
             for path, inside in self.sources
@@ -137,8 +138,8 @@ class Bucket:
     # While it runs
 
     def sync(self, hurry: Callable[[], bool]) -> list[str]:
-        """Send what is due, and the manifest after it; large files may take longer than this. What
-        had to be left out.
+        """Send the files that are due, then the manifest; large files may take longer than this
+        call. Return a line for each problem.
         """
         items, problems = self.list_items()
         self.note_still(items)
@@ -152,18 +153,18 @@ class Bucket:
         return problems + self.list_troubles()
 
     def follow_rank_0(self) -> bool:
-        """Learn what rank 0 has by now: what it has no longer is due here again. Whether it has
-        ended.
+        """Read rank 0's manifest; files that it no longer has are due here again. True if rank 0
+        has ended.
         """
         try:
             manifest = self.read_manifest()
-        except Failure:  # sending tells why, if that fails as well
+        except Failure:  # sending reports why, if that fails as well
             return False
         self.trust_rank_0(manifest.get("files", []))
         return bool(manifest.get("whole")) and manifest["attempt"] == self.place.attempt
 
     def trust_rank_0(self, entries: list[Entry]) -> None:
-        """That rank 0 has these, and no others."""
+        """Assume that rank 0 has these files and no others."""
         self.entries = by_path(entries)
         for name, sha256 in list(self.spared.items()):
             if not self.is_at_rank_0(name, sha256):
@@ -171,8 +172,8 @@ class Bucket:
                 del self.spared[name]
 
     def note_still(self, items: dict[str, Item]) -> None:
-        """Which have stood still for long enough. Another rank gives rank 0 a look more, to have
-        sent the same.
+        """Mark the files that are unchanged for long enough. Other ranks wait one look longer, so
+        that rank 0 sends the same file first.
         """
         looks = 3 if self.place.rank else 2
         before, self.seen_shapes = self.seen_shapes, {}
@@ -183,8 +184,8 @@ class Bucket:
         self.note_folders(items)
 
     def note_folders(self, items: dict[str, Item]) -> None:
-        """Those that are checkpoints are complete once all their files stand still; one that is not
-        here stays as it was.
+        """Update the checkpoint folders: each is complete once all its files are unchanged. A
+        folder that is not on this machine keeps its entry.
         """
         self.folders.update(
             whole_folders(
@@ -193,7 +194,7 @@ class Bucket:
         )
 
     def list_items(self) -> tuple[dict[str, Item], list[str]]:
-        """Every file as it is now, by its name in the bucket, and what could not be looked at."""
+        """(every file as it is now, by its name in the bucket; a line for each problem)."""
         items: dict[str, Item] = {}
         problems: list[str] = []
         self.missing = []
@@ -249,7 +250,7 @@ class Bucket:
         )
 
     def is_due(self, item: Item) -> bool:
-        """Whether it is this file's turn, and not there already."""
+        """True if the file must be sent now: it has changed, and is unchanged since or growing."""
         sent = self.sent_shapes.get(item.name)
         if sent == item.shape:
             return False
@@ -258,14 +259,14 @@ class Bucket:
         return sent is None or has_grown(sent[0], item.size)
 
     def send_item(self, item: Item) -> None:
-        """One file, from one of the sending threads."""
+        """Send one file, in a sending thread, and note its failure."""
         try:
             self.ship_item(item)
             self.refused.pop(item.name, None)
             self.unread.pop(item.name, None)
         except FileNotFoundError:
             self.gone.add(item.name)  # a temporary file of the program's own
-        except Changed:  # a later look sends it, while there is one
+        except Changed:  # a later look sends it, unless the command has ended
             if self.ended:
                 self.unread[item.name] = (
                     f"{item.path}: it was still being written after the command's end"
@@ -280,8 +281,8 @@ class Bucket:
                 self.done_files += 1
 
     def note_failure(self, name: str, failure: Failure) -> None:
-        """It could not be sent. A store that is away has had its time: the others would only learn
-        the same.
+        """Note that a file could not be sent. If the store is away, drop the queued files: they
+        would fail the same way.
         """
         self.refused[name] = failure
         if failure.code.startswith(("web.", "s3.busy")) and self.remote.s3.web.away:
@@ -289,7 +290,7 @@ class Bucket:
             self.failure = failure if self.ended else None
 
     def note_crash(self, item: Item, error: BaseException) -> None:
-        """What nobody foresaw is told with the results that it costs."""
+        """Note an unexpected error as the reason why a file could not be sent."""
         self.refused[item.name] = crash_failure(error)
 
     def ship_item(self, item: Item) -> None:
@@ -319,7 +320,7 @@ class Bucket:
             self.entries[name] = manifest_entry(name, shape, sha256, version)
 
     def complete_entry(self, item: Item) -> Entry:
-        """What is listed of it, if that was complete and is of the file as it is now."""
+        """The manifest's entry of a file, if it is complete and matches the file; else empty."""
         listed = self.entries.get(item.name, {})
         if listed.get("sha256") and (listed["size"], listed["mtime"]) == item.shape:
             return listed
@@ -329,11 +330,10 @@ class Bucket:
         return bool(sha256) and self.entries.get(name, {}).get("sha256") == sha256
 
     def version_there(self, item: Item, known: str | None) -> str:
-        """The version that was sent before, by an earlier attempt too, if it is this very file; ""
-        otherwise.
+        """The version in the bucket, also from an earlier attempt, if it is exactly this file; else
+        "".
 
-        What is there is not known again before the file is sent: one that fails may have come all
-        the same.
+        The file's entry is removed until it is sent: a failed upload may have arrived all the same.
         """
         sent = self.sent_shapes.pop(item.name, None)
         size, version = self.remote_files.pop(self.remote_name(item.name), (-1, ""))
@@ -345,8 +345,8 @@ class Bucket:
         return version
 
     def remote_name(self, name: str) -> str:
-        """Its name in the bucket: what is not rank 0's lies in a folder of its
-        rank, below the key.
+        """The name in the bucket. Files of other ranks than 0 are in a folder of their rank, below
+        the key.
         """
         if not self.place.rank or name.startswith(OWN + "/"):
             return name
@@ -357,7 +357,7 @@ class Bucket:
         return f"{own}/{name}"
 
     def put_manifest(self, exit_code: int | None, whole: bool, problems: list[str]) -> None:
-        """Renew it, if it has something new to tell."""
+        """Send the manifest if it has changed; only rank 0 does."""
         if self.place.rank:
             return
         entries = dict(self.entries)
@@ -378,7 +378,7 @@ class Bucket:
             self.note_failure(MANIFEST, failure)
 
     def list_troubles(self) -> list[str]:
-        """What could not be kept up to now, a line for each."""
+        """A line for each file that could not be sent so far."""
         refused = dict(self.refused)
         return [
             *dict(self.unread).values(),
@@ -388,11 +388,11 @@ class Bucket:
     # At its end
 
     def finish(self, ending: Ending, hurry: Callable[[], bool], report: Report) -> list[str]:
-        """Send everything: first the little that must be known, since the runner may be killed any
-        moment now.
+        """Send everything after the command's end, and return a line for each problem. Urgent files
+        go first, because the runner may be killed at any moment.
         """
         exit_code = ending.exit_code
-        self.remote.s3.web.away.clear()  # it is waited for once more
+        self.remote.s3.web.away.clear()  # wait for the store once more
         self.sending.drop_queued()
         self.ended = True
         items, problems = self.list_items()
@@ -413,14 +413,16 @@ class Bucket:
         return problems + list(self.unread.values())
 
     def ship_first(self, items: list[Item], report: Report) -> None:
-        """Send these, while what is on its way already goes on. One of them may be, as it was
-        before.
+        """Send these files while uploads in progress continue. One of these may be uploading in an
+        older state: wait for it first.
         """
         self.sending.wait([item.name for item in items])
         self.ship_all(items, report, tell=False)
 
     def unsent_names(self, items: Iterable[Item]) -> list[str]:
-        """The names of those that are not there."""
+        """The sorted names of files that are not in the bucket as they are now, except files that
+        vanished or could not be read.
+        """
         excused = self.gone | set(self.unread)
         return sorted(
             item.name
@@ -429,7 +431,7 @@ class Bucket:
         )
 
     def given_up(self) -> Failure:
-        """There was no time left to send everything."""
+        """The Failure if there was no time left to send everything."""
         if not self.last_items:
             self.last_items = self.list_items()[0]
         lost = self.unsent_names(self.last_items.values())
@@ -443,14 +445,14 @@ class Bucket:
         )
 
     def abandon(self) -> None:
-        """Let nothing be begun any more, and give up the uploads that are on their way."""
+        """Start no more uploads, and abort those in progress."""
         busy = set(self.sending.busy)
         self.sending.drop_queued()
         self.remote.give_up({self.remote_name(name) for name in busy})
 
     def ship_all(self, items: list[Item], report: Report, tell: bool) -> list[str]:
-        """Send what is not there yet, and tell how far it is. The names of what
-        could not be sent.
+        """Send the files that are not in the bucket yet, and report progress. Return the names of
+        files that could not be sent.
         """
         due = [
             item
@@ -460,7 +462,7 @@ class Bucket:
         telling = Telling(report, self.remote.address, len(due), sum(item.size for item in due))
         self.done = self.done_files = 0
         for files in self.gone, self.unread, self.refused:
-            files.clear()  # it may be otherwise by now, and is then told anew
+            files.clear()  # this may have changed; it is noted again if not
         self.sending.add(due)
         self.sending.wait(
             [item.name for item in due], lambda: telling.tell_now(self.done, self.done_files)
@@ -470,15 +472,15 @@ class Bucket:
         return self.unsent_names(due)
 
     def lacks_checksum(self, item: Item) -> bool:
-        """It was sent while it grew, and is known by now to be complete."""
+        """True if a file was sent while it grew, and is now known to be complete."""
         listed = self.entries.get(item.name)
         return item.still and not self.place.rank and listed is not None and not listed["sha256"]
 
     def await_rank_0(self, hurry: Callable[[], bool]) -> None:
-        """What rank 0 has sent need not be sent again; an interval is enough for it to end, too.
+        """Wait for rank 0 to end, at most an interval: its files need not be sent again.
 
-        What it lists may be another file by now: each is sent before the manifest, and it may have
-        been killed between.
+        Trust only its files that are still as listed. A file is sent before the manifest, and rank
+        0 may have been killed in between.
         """
         latest = time.monotonic() + self.place.interval
         while not (self.follow_rank_0() or hurry() or time.monotonic() > latest):
@@ -501,14 +503,14 @@ class Bucket:
 
 
 class Telling:
-    """Tells how far the sending at the end is, now and then, and what it came to."""
+    """Reports the progress of the sending at the end, and its result."""
 
     def __init__(self, report: Report, address: str, files: int, size: int) -> None:
         self.report, self.address, self.files, self.size = report, address, files, size
         self.began = self.last = time.monotonic()
 
     def tell_now(self, size: int, files: int) -> bool:
-        """Always False: there is more to do."""
+        """Report progress, at most every TELL seconds. Always False: there is more to do."""
         if time.monotonic() - self.last >= TELL:
             self.last = time.monotonic()
             rate = size / (self.last - self.began)
@@ -538,13 +540,13 @@ def manifest_entry(name: str, shape: Shape, sha256: str | None, version: str) ->
 
 
 def list_names(names: list[str]) -> str:
-    """The first of them, in words."""
+    """The first NAMED names as a text, with the number of the others."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
 
 def has_grown(before: int, size: int) -> bool:
-    """True if a growing file is to be sent again, by the bytes that were sent and those it has."""
+    """True if a growing file must be sent again. `before`: bytes sent; `size`: bytes now."""
     return size < SMALL or not before <= size < before + before // GROWTH
 
 
@@ -553,7 +555,7 @@ def by_path(entries: list[Entry]) -> dict[str, Entry]:
 
 
 def shape_now(path: str) -> Shape:
-    """As `shape_of`; of what is not there, one that nothing has."""
+    """As `shape_of`; for a missing file, a shape that no file has."""
     try:
         return shape_of(path)
     except FileNotFoundError:
@@ -563,9 +565,7 @@ def shape_now(path: str) -> Shape:
 def open_buckets(
     document: Document, place: Place, env: Mapping[str, str], tell: Callable[..., None]
 ) -> list[Bucket]:
-    """Every prefix that this job's results go to, each ready. Raises the Failure of one that cannot
-    be written.
-    """
+    """Open every prefix for this job's results. Raises Failure if one cannot be written."""
     from tao_sdk.net.s3 import S3
     from tao_sdk.net.web import Web
 
@@ -585,9 +585,7 @@ def open_buckets(
 
 
 def bucket_sources(document: Document, place: Place) -> list[tuple[str, list[Source], list[str]]]:
-    """Address, what goes there and what does not, for each prefix: the job's own, and those that
-    outputs name.
-    """
+    """(address, sources, excludes) of each prefix: those in outputs, and the job's own."""
     named: dict[str, list[Source]] = {}
     for output in document["outputs"]:
         if in_bucket(output):

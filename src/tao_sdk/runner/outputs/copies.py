@@ -1,8 +1,7 @@
-"""Outputs of a passthrough job: paths in the container whose content is copied to the results, as
-it grows.
+"""Outputs of a passthrough job: copy paths in the container to the results, as they grow.
 
-A file that is only ever appended to is continued; any other appears under a temporary name and is
-renamed once it is complete. What was copied and has not changed is not copied again.
+A growing file's copy is appended to. Any other copy is written under a temporary name, and renamed
+once it is complete. An unchanged file is not copied again.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     from tao_sdk.runner.outputs.tree import Shape
     from tao_sdk.runner.place import Place
 
-# bytes at the start and before the seam that have to be equal for a file to count as continued
+# bytes at the start and before the seam that must be equal for a file to count as continued
 OVERLAP = 4096
 
 
 class Copies:
-    """The paths of one job and where each is kept."""
+    """The paths of one job, and their copies."""
 
     def __init__(self, copies: list[Copy], place: Place, excludes: list[str]) -> None:
         self.excludes = excludes  # by the names below the results
@@ -37,7 +36,7 @@ class Copies:
             (path, os.path.join(folder, name), name) for path, name in paths_to_bring(copies, place)
         ]
         self.last_shapes: dict[str, Shape] = {}  # of the sources, at the last look
-        self.unproven: set[str] = set()  # continued, and not compared but at the seam
+        self.unproven: set[str] = set()  # continued files, compared only at start and seam
         # copy -> (shape of its source, shape of the copy)
         self.made: dict[str, tuple[Shape, Shape]] = {}
         self.missing: list[str] = []
@@ -61,7 +60,7 @@ class Copies:
         return self.problems
 
     def copy_folder(self, source: str, target: str, name: str, final: bool) -> None:
-        """Copy the files of a folder, but for those that are excluded by their names."""
+        """Copy the files of a folder, except those with excluded names."""
         tree = Tree(source, other_results(source, self.place))
         self.problems += [f"{source}: {problem}" for problem in tree.problems]
         for path, shape in tree.files.items():
@@ -90,7 +89,7 @@ class Copies:
     def is_due(self, source: str, target: str, shape: Shape, final: bool) -> bool:
         """True if a file has changed and is complete: unchanged since the last look, or `final`.
 
-        A growing file is due at every look. One that is not proven yet is due at the end.
+        A growing file is due at every look. An unproven file is due at the end.
         """
         is_still = self.last_shapes.get(source) == shape
         self.last_shapes[source] = shape
@@ -120,11 +119,11 @@ class Copies:
 
 
 def append_new(source: str, target: str, thorough: bool) -> bool:
-    """Append what the source has more than the target. False if the source does not begin with the
-    target, which then stays as it was.
+    """Append the source's new bytes to the target. False, without a change, if the source does not
+    begin with the target.
 
-    Compares the start and the end of the target, or all of it if `thorough`: a file that is
-    written anew may begin and end as before.
+    Compares the start and the end of the target, or all of it if `thorough`: a rewritten file may
+    begin and end as before.
     """
     if not (os.path.isfile(target) and os.access(target, os.W_OK)):
         return False

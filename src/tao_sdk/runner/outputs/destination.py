@@ -1,4 +1,4 @@
-"""Outputs: where each goes, decided before the command starts, and that it can be written there."""
+"""Choose the path of each output before the command starts, and check that it is writable."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def make_places(outputs: list[Output], place: Place) -> dict[str, str]:
-    """Key -> absolute path of each output, its folder made. Raises Failure for one that could not
-    be kept.
+    """Create the folder of each output: key -> absolute path. Raises Failure if one is not
+    writable.
     """
     values: dict[str, str] = {}
     for output in outputs:
@@ -27,21 +27,17 @@ def make_places(outputs: list[Output], place: Place) -> dict[str, str]:
 
 
 def is_explicit(output: Output) -> bool:
-    """Whether the spec says where it goes: an absolute path is the user's word and kept."""
+    """True if the spec has an absolute path for the output: then that path is used as it is."""
     return os.path.isabs(path_of(output["value"]))
 
 
 def in_bucket(output: Output) -> bool:
-    """Whether the spec names an address in a bucket for it: that prefix itself, and
-    kept as well.
-    """
+    """True if the spec has a bucket address for the output: then exactly that prefix is used."""
     return scheme(output["value"]) == "s3"
 
 
 def output_path(output: Output, place: Place) -> str:
-    """The path the spec says, else {root}/<job>/<key>/, from where it goes to a bucket if that is
-    its place.
-    """
+    """The path in the spec, else {root}/<job>/<key>/. An output for a bucket is sent from there."""
     given = path_of(output["value"])
     if is_explicit(output):
         return given
@@ -64,7 +60,9 @@ def never_written(path: str) -> dict[str, str]:
 
 
 def make_writable(folder: str, who: str) -> None:
-    """The folder is there and can be written to, or the job ends now instead of after its work."""
+    """Create the folder. Raises Failure if it is not writable, so that the job ends now and not
+    after its work.
+    """
     why = ""
     try:
         os.makedirs(folder, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Files that an earlier attempt left in a bucket, brought back to where the job has them."""
+"""Fetch the files that an earlier attempt left in a bucket to their local paths."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def bring_back(bucket: Bucket, name: str, entries: list[Entry]) -> str:
-    """The path of a file or folder of such entries, here as it was; "" when it is not what the
-    manifest says.
+    """Fetch a file or folder with these entries, and return its local path; "" if a file does not
+    match the manifest.
     """
     missing = [entry for entry in entries if not is_here(bucket, entry)]
     if missing:
@@ -34,8 +34,8 @@ def is_here(bucket: Bucket, entry: Entry) -> bool:
 
 
 def download_entries(bucket: Bucket, entries: list[Entry]) -> None:
-    """Each file complete at its place, by way of a folder of the runner's own. Raises Failure,
-    OSError.
+    """Fetch each file into the runner's own folder, then move it to its path when complete. Raises
+    Failure, OSError.
     """
     remote, aside = bucket.remote, os.path.join(bucket.place.own_folder, "fetched")
     sources = [
@@ -57,14 +57,14 @@ def download_entries(bucket: Bucket, entries: list[Entry]) -> None:
 
 
 def verify_file(path: str, entry: Entry) -> bool:
-    """Whether a file that was fetched is what the manifest says; else it is gone again."""
+    """True if a fetched file has the manifest's checksum; else it is removed."""
     if file_digest(path, "sha256") != entry["sha256"]:
         os.unlink(path)
         return False
     os.utime(path, (entry["mtime"], entry["mtime"]))
-    entry["mtime"] = os.stat(path).st_mtime  # as exactly as the file system has it
+    entry["mtime"] = os.stat(path).st_mtime  # with the precision of the file system
     return True
 
 
 def tell_nothing(size: int, files: int) -> None:
-    """A checkpoint is not told as inputs are."""
+    """Do nothing: the progress of a checkpoint is not reported as that of inputs is."""

@@ -1,20 +1,20 @@
-"""How the command ended, and what follows for its last files: whole, or perhaps cut off."""
+"""How the command ended, and if its last files are complete or may be cut off."""
 
 from __future__ import annotations
 
-FAILED = 1  # the code of an uncaught error in most languages; who stops on purpose can take another
-# seconds without a change before a command that failed: what is younger may have been cut off
+FAILED = 1  # exit code of an uncaught error in most languages; a deliberate stop can use another
+# seconds before the end of a failed command; a younger file may be cut off
 SETTLED = 5.0
-OUTLIVED = 0.05  # seconds after being told to end: who still writes then has not been ended by it
-TERMINATED = 143  # the code of SIGTERM, which asked for the end; those of other signals are crashes
+OUTLIVED = 0.05  # seconds after a request to end; whoever writes later was not ended by it
+TERMINATED = 143  # exit code for SIGTERM, the request to end; other signals' codes are crashes
 
 
 class Ending:
-    """The command's exit code, and when it ended; when it was told to end (0: it was not); whether
-    it had to be killed.
+    """The command's exit code, the time of its end, the time of the request to end (0: none), and
+    `killed`: True if it had to be killed.
 
-    Times are those of the results' file system. `judged` is the code by which its files are judged
-    (relay.py).
+    Times are by the clock of the results' file system. `judged` is the code by which its files are
+    judged (relay.py).
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class Ending:
         self.ended, self.told_at, self.killed = ended, told, killed
 
     def vouches_for(self, written: float) -> bool:
-        """Whether a file that was last written then is complete."""
+        """True if a file that was last written at this time is complete."""
         if not self.judged or written < self.ended - SETTLED:
             return True
         if not self.told_at or self.killed or self.judged == FAILED:

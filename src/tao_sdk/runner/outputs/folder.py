@@ -1,6 +1,4 @@
-"""Results that stay in a folder: what the command writes elsewhere is copied there, and the
-manifest renewed beside it.
-"""
+"""Keep results in a folder: copy outputs from elsewhere to it, and update its manifest."""
 
 from __future__ import annotations
 
@@ -19,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """The destination that a mounted folder is. Problems cost only the file that has them."""
+    """A mounted folder as destination. A problem with a file affects only that file."""
 
     def __init__(self, document: Document, place: Place) -> None:
         self.place = place
-        self.closed = False  # everything was accounted for
+        self.closed = False  # True once every file is accounted for
         self.copies: Copies | None = None
         if document["copies"]:
             from tao_sdk.runner.outputs.copies import Copies
@@ -32,7 +30,7 @@ class Folder:
         self.manifest = Manifest(place, document["excludes"]) if place.rank == 0 else None
 
     def sync(self, hurry: Callable[[], bool]) -> list[str]:  # noqa: ARG002  a copy is short
-        """Bring the copies and the manifest up to date. What had to be left out."""
+        """Update the copies and the manifest. Return a line for each problem."""
         problems = self.renew_copies(final=False)
         if self.manifest:
             problems += self.manifest.renew(None, False, self.manifest.is_known)
@@ -45,8 +43,8 @@ class Folder:
         return self.copies.renew(final) + self.copies.failed
 
     def finish(self, ending: Ending, *_: object) -> list[str]:
-        """First the little that must be known, then what takes its time: the runner may be killed
-        any moment now.
+        """Update the copies and the manifest for the last time, a quick manifest first: the runner
+        may be killed at any moment. Return a line for each problem. Raises Failure.
         """
         try:
             return self.account_all(ending)
@@ -60,7 +58,7 @@ class Folder:
         if manifest:
             catch_error(
                 manifest.renew, ending.exit_code, False, manifest.is_hashed
-            )  # what it fails at is told by the last one
+            )  # the last renewal reports its error
         problems = self.renew_copies(final=True)
         if manifest:
             problems += manifest.renew(
@@ -71,12 +69,12 @@ class Folder:
         return problems
 
     def given_up(self) -> Failure:
-        """There was no time left to account for everything."""
+        """The Failure if there was no time left for all results."""
         what = f"Not all results could be brought to {self.place.folder} before the job had to end."
         return lost_failure(what, [], self.place)
 
     def abandon(self) -> None:
-        """Leave nothing half done: a copy has its name only once it is whole."""
+        """Do nothing: a copy gets its name only once it is complete."""
 
     @property
     def missing(self) -> list[str]:
@@ -86,7 +84,7 @@ class Folder:
 
     @property
     def failure(self) -> Failure | None:
-        """Why not everything was kept, once it is over."""
+        """The Failure for files that were not kept, or None. Valid after `finish`."""
         failed = self.copies.failed if self.copies else []
         if not failed:
             return None

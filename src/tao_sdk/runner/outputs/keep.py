@@ -1,7 +1,7 @@
-"""Keeping the results: at every interval while the command runs, and once more at its end, however
-it ended.
+"""Keep the results: at every interval while the command runs, and once more at its end, however it
+ended.
 
-Where they are kept is a destination's: a folder (folder.py), or a prefix in a bucket (bucket.py).
+Not here: the destinations, a folder (folder.py) or a prefix in a bucket (bucket.py).
 """
 
 from __future__ import annotations
@@ -27,17 +27,15 @@ if TYPE_CHECKING:
 
     Destination = Folder | Bucket
 
-GLANCE = 0.5  # seconds between looks whether the job was told to end
-# seconds that keeping results has at least: log, manifest and what is on this machine need no more
+GLANCE = 0.5  # seconds between checks for a request to end
+# seconds for the results, at least: enough for the log, the manifest and local files
 MOMENT = 1.0
-SPARE = 0.5  # seconds of the grace that are left for saying what was not kept, and for giving it up
-LAST = 1.0  # seconds for giving up what is on its way; a store that is away would take longer
+SPARE = 0.5  # seconds of the grace left to report and abort what was not kept
+LAST = 1.0  # seconds to abort uploads in progress; a store that is away would take longer
 
 
 class Keeper:
-    """Keeps every destination up to date. Problems are told once each; none of them ends the
-    command.
-    """
+    """Keeps every destination up to date. Each problem is reported once; none ends the command."""
 
     def __init__(
         self, destinations: Sequence[Destination], place: Place, report: Report, signals: Signals
@@ -53,17 +51,17 @@ class Keeper:
         self.thread: threading.Thread | None = None
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Look after the results from a thread of its own; `wake` makes the main one tell what was
-        queued.
+        """Keep the results up to date in a new thread. `wake` makes the main thread write queued
+        events.
 
-        Where there can be no such thread, all of them are kept at the end.
+        If no thread can be started, all results are kept at the end.
         """
         self.wake = wake
         self.thread = start_thread(self.watch_results)
 
     def watch_results(self) -> None:
         error = catch_error(self.look_after)
-        if error:  # what is not kept by now is kept at the end, or fails there
+        if error:  # the rest is kept at the end, or fails there
             self.report.queue_event("warning", **crash_failure(error).facts)
 
     def look_after(self) -> None:
@@ -72,9 +70,7 @@ class Keeper:
             self.wake()
 
     def wait_interval(self) -> bool:
-        """An interval, or less when the job is told to end: then it is high time. True when the
-        command is over.
-        """
+        """Wait an interval, or less if the job is told to end. True once the command has ended."""
         latest, last_signal = time.monotonic() + self.place.interval, self.signals.first
         while time.monotonic() < latest and self.signals.first == last_signal:
             if self.over.wait(min(GLANCE, max(latest - time.monotonic(), 0.001))):
@@ -105,10 +101,10 @@ class Keeper:
         return bool(self.signals.first)
 
     def finish(self, exit_code: int, judged: int) -> None:
-        """Keep everything, after the command's end. What one destination fails at is raised once
-        all had their turn.
+        """Keep everything, after the command's end. Raises the first error, once all destinations
+        had their turn.
 
-        A job that was told to end does not wait for a slow or a silent store beyond its grace.
+        A job that was told to end does not wait for a slow or silent store beyond its grace.
         """
         ending = self.make_ending(exit_code, judged)
         self.over.set()
@@ -129,7 +125,7 @@ class Keeper:
         return Ending(exit_code, judged, ended, told_at, self.signals.killed)
 
     def end_all(self, ending: Ending, errors: list[BaseException]) -> None:
-        """End every destination, in a thread of its own."""
+        """Finish every destination, and collect the errors."""
         if self.thread:
             self.thread.join()
         errors += filter(
@@ -141,8 +137,8 @@ class Keeper:
         )
 
     def in_time(self, closing: threading.Thread) -> bool:
-        """Wait for it, for as long as there is time; a command that used up the grace leaves it a
-        moment all the same.
+        """Wait for the thread while there is time, at least MOMENT seconds even if the command used
+        up the grace. True if it has ended.
         """
         least = time.monotonic() + MOMENT
         while closing.is_alive() and (self.signals.time_left() > SPARE or time.monotonic() < least):
@@ -150,7 +146,7 @@ class Keeper:
         return not closing.is_alive()
 
     def given_up(self, errors: list[BaseException]) -> BaseException:
-        """Leave nothing on its way, and say what was not kept."""
+        """Abort uploads in progress, and return the first error or Failure."""
         abandoning = start_thread(self.abandon_all)
         failures = [
             destination.given_up() for destination in self.destinations if not destination.closed

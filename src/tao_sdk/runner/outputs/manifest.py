@@ -1,10 +1,10 @@
-"""The manifest: what the results hold, with sizes and checksums, and how far the attempt has come.
+"""The manifest: the files in the results, with sizes and checksums, and the attempt's state.
 
-`files` lists every file; `sha256` only where the file stood still, so a file with one is complete.
-`whole` is true once the command has ended and everything was accounted for; only then may the
-manifest decide how the job ended. `folders` tells of each folder that is a checkpoint how many
-files and bytes it has, once all of them stood still; -1 before. `unsent` names files that had not
-been sent when the command had ended, `unsent_files` is how many they were.
+`files` lists every file. Only an unchanged file has a `sha256`, so a file with one is complete.
+`whole` is true once the command has ended and every file is accounted for; only then may the
+manifest decide how the job ended. `folders` has the number of files and bytes of each checkpoint
+folder, or -1 until all its files are unchanged. `unsent` lists files that were not sent when the
+command ended, and `unsent_files` is their number.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from tao_sdk.runner.place import Place
 
 SCHEMA = 1
-LARGEST = 256 << 20  # bytes of one that is read: the command can write there, too
-MOST_UNSENT = 100  # names of files that it lists as not sent
+LARGEST = 256 << 20  # bytes of a manifest to read: the command can write there, too
+MOST_UNSENT = 100  # names of unsent files in a manifest
 
 
 def load_manifest(path: str) -> dict[str, Any]:
-    """The manifest that an earlier attempt left here; empty when there is none."""
+    """The manifest of an earlier attempt; empty if there is none."""
     try:
         return parse_manifest(private.read_file(path, LARGEST))
     except OSError:
@@ -38,8 +38,8 @@ def load_manifest(path: str) -> dict[str, Any]:
 
 
 def parse_manifest(text: bytes) -> dict[str, Any]:
-    """A manifest, with the entries that can be used; empty when it cannot be read. A minimal python
-    has no json.
+    """Parse a manifest, with only its usable entries; empty if that fails. A minimal Python has no
+    json.
     """
     try:
         import json
@@ -101,7 +101,7 @@ def is_usable(entry: Any) -> bool:
 
 
 def is_below(path: Any) -> bool:
-    """A path that leads nowhere but below the results."""
+    """True for a path that stays below the results."""
     return (
         isinstance(path, str)
         and not path.startswith("/")
@@ -111,13 +111,13 @@ def is_below(path: Any) -> bool:
 
 
 class Manifest:
-    """The manifest of this attempt, renewed while the command runs and at its end."""
+    """The manifest of this attempt, updated while the command runs and at its end."""
 
     def __init__(self, place: Place, excludes: list[str]) -> None:
         self.place = place
         self.excludes = [".tao", *excludes]
-        self.found_shapes: dict[str, Shape] = {}  # by the last look
-        self.seen_shapes: dict[str, Shape] = {}  # by the look an interval ago
+        self.found_shapes: dict[str, Shape] = {}  # at the last look
+        self.seen_shapes: dict[str, Shape] = {}  # at the look an interval ago
         self.hashes: dict[tuple[str, Shape], str] = {}
         for entry in load_manifest(place.manifest_path).get("files", []):
             self.hashes[entry["path"], (entry["size"], entry["mtime"])] = entry["sha256"]
@@ -125,8 +125,8 @@ class Manifest:
     def renew(
         self, exit_code: int | None, whole: bool, still: Callable[[str, Shape], bool]
     ) -> list[str]:
-        """Look, and write what is there now; `still` says which files no longer change. What had to
-        be left out.
+        """Look at the files and write the manifest. `still`: True for a file that no longer
+        changes. Return a line for each problem.
         """
         tree = Tree(self.place.folder, self.excludes)
         files = [
@@ -160,7 +160,7 @@ class Manifest:
         return {"path": path, "size": shape[0], "mtime": shape[1], "sha256": sha256}
 
     def file_sha256(self, path: str, shape: Shape) -> str | None:
-        """Computed once for each shape of a file; None when it changed meanwhile."""
+        """A file's SHA-256, computed once for each shape; None if the file changed meanwhile."""
         if (path, shape) not in self.hashes:
             full = os.path.join(self.place.folder, path)
             checksum = file_digest(full, "sha256")
@@ -170,7 +170,7 @@ class Manifest:
         return self.hashes[path, shape]
 
     def is_known(self, path: str, shape: Shape) -> bool:
-        """It looked the same an interval ago, or its checksum is known already."""
+        """True if the file is unchanged for an interval, or its checksum is already known."""
         return self.seen_shapes.get(path) == shape or self.is_hashed(path, shape)
 
     def is_hashed(self, path: str, shape: Shape) -> bool:

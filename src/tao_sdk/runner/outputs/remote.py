@@ -1,5 +1,5 @@
-"""One prefix of a bucket as a place for results: what is there, and how files come and go. Names
-are below the prefix.
+"""One prefix of a bucket as a place for results: list, send and fetch files. Names are below the
+prefix.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from tao_sdk.net.s3 import S3
 
 PROBE = ".tao/probe"
-IN_MEMORY = 1 << 20  # bytes of a file that is read first and then sent
+IN_MEMORY = 1 << 20  # bytes; a smaller file is read into memory and then sent
 
 
 class Remote:
-    """`address` is s3://bucket or s3://bucket/prefix, without a slash at its end."""
+    """A prefix. `address` is s3://bucket or s3://bucket/prefix, without a slash at its end."""
 
     def __init__(self, s3: S3, address: str) -> None:
         self.s3, self.address = s3, address
@@ -38,8 +38,8 @@ class Remote:
         return name
 
     def check_writable(self) -> None:
-        """Raise the Failure that tells why nothing can be written here. An upload that is begun and
-        given up leaves nothing.
+        """Raise Failure if nothing can be written here. It begins and aborts an upload, so nothing
+        stays behind.
         """
         key = self.full_key(PROBE)
         begun = upload_id(
@@ -54,7 +54,7 @@ class Remote:
         return {entry.key[len(below) :]: (entry.size, entry.version) for entry in entries}
 
     def read_object(self, name: str) -> bytes | None:
-        """A small object; None when it is not there."""
+        """The content of a small object; None if it does not exist. Raises Failure."""
         answer = self.s3.ask("GET", self.bucket, self.full_key(name))
         if answer.status == 404 and inner(answer.text, "Code") in ("NoSuchKey", ""):
             return None
@@ -67,8 +67,8 @@ class Remote:
         self.s3.put(self.bucket, self.full_key(name), data)
 
     def send_file(self, name: str, path: str, good: Callable[[], bool]) -> str:
-        """The file, complete under the name or not at all; its version. Raises Changed unless it is
-        still `good` at the end.
+        """Send a file, completely or not at all, and return its version. Raises Changed unless
+        `good()` is still true at the end.
         """
         if os.path.getsize(path) > IN_MEMORY:
             return self.s3.put(self.bucket, self.full_key(name), path, good=good)
@@ -79,21 +79,21 @@ class Remote:
         return self.s3.put(self.bucket, self.full_key(name), data)
 
     def sweep_uploads(self) -> None:
-        """Give up the uploads that a runner had begun here when it was killed."""
+        """Abort the unfinished uploads of a killed runner."""
         sweep(self.s3, self.bucket, self.full_key(""))
 
     def give_up(self, names: set[str]) -> None:
-        """Give up the uploads of these that are on their way."""
+        """Abort the uploads of these files in progress."""
         sweep(self.s3, self.bucket, self.full_key(""), {self.full_key(name) for name in names})
 
     def fetch_file(self, name: str, path: str, size: int) -> None:
-        """A file that nobody writes to any more, complete at the path. Raises Failure, OSError."""
+        """Fetch a file that nobody writes any more, completely. Raises Failure, OSError."""
         with Replacing(path) as file:
             for view in self.read_chunks(name, size):
                 file.write(view)
 
     def read_chunks(self, name: str, size: int) -> Iterator[memoryview]:
-        """The first bytes of a file, asked for again from where the connection broke."""
+        """The first `size` bytes of a file. If the connection breaks, request the rest again."""
         patience = Patience(self.s3.web.patience)
         at = 0
         while at < size:
@@ -108,8 +108,8 @@ class Remote:
 
 
 def is_version(version: str, path: str) -> bool:
-    """Whether the file is what a version tells: the MD5 of an object that was sent in one piece, or
-    of those of its parts.
+    """True if the version is that of the file: the MD5 of an object sent in one piece, or the MD5
+    of its parts' MD5s.
     """
     text, _, parts = version.strip('"').partition("-")
     try:
@@ -121,7 +121,7 @@ def is_version(version: str, path: str) -> bool:
 
 
 def md5_of_parts(path: str) -> str:
-    """As a store tells an object that was sent in parts."""
+    """The MD5 of the MD5s of the file's parts, as a store has it for an upload in parts."""
     left = size = part_size(os.path.getsize(path))
     whole, part = hashlib.new("md5"), hashlib.new("md5")
     for data in read_chunks(path):

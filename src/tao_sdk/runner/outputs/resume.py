@@ -1,8 +1,8 @@
-"""Resume: the newest complete checkpoint that an earlier attempt of this job left.
+"""Resume: find the newest complete checkpoint of an earlier attempt of this job.
 
-Complete means that the manifest lists it with its checksum, and that it still has that size and
-time: the newest file on disk may be half written. A folder, as distributed checkpoints and Hugging
-Face's are, is complete when the manifest says so of it and each of its files is.
+A checkpoint is complete if the manifest lists it with its checksum, and its size and time are still
+the same: the newest file on disk may be half written. A checkpoint folder (distributed checkpoints,
+Hugging Face) is complete if the manifest says so, and each of its files is complete.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     Entry = dict[str, Any]
     Fetch = Callable[
         [str, list[Entry]], str
-    ]  # brings what is listed here; its path, "" when it is not as listed
+    ]  # fetches the listed files and returns the path; "" if they are not as listed
 
 ALONE = tuple(
     each for each in WEIGHTS if each not in (".distcp", ".bin")
-)  # what one file of it can be gone on from
+)  # files that are a checkpoint on their own
 SAYS_WHICH = re.compile(r"(?:epoch|step|iter)[=_. -]*\d", re.IGNORECASE)
 
 
 def resume_values(
     document: Document, place: Place, buckets: Sequence[Bucket], report: Report
 ) -> dict[str, str]:
-    """The key that the checkpoint fills -> its path; nothing when there is none to trust, which is
-    told.
+    """The checkpoint's key -> its path; empty, with a warning if there was an earlier attempt, if
+    no checkpoint can be trusted.
     """
     path = find_checkpoint(place, document["files"], buckets)
     if path:
@@ -55,10 +55,10 @@ def resume_values(
 
 
 def find_checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> str:
-    """Its path; "" when there is none to trust.
+    """The path of the newest complete checkpoint; "" if there is none.
 
-    `carried` are the files that travelled with the job: no checkpoints. One that lies in a bucket
-    is brought here first.
+    `carried` are the files packed with the job, which are no checkpoints. A checkpoint in a bucket
+    is fetched first.
     """
     candidates: list[tuple[float, str, list[Entry], Fetch]] = []
     manifest = load_manifest(place.manifest_path)
@@ -85,8 +85,8 @@ def find_checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket])
 def complete_checkpoints(
     entries: list[Entry], folders: dict[str, list[int]]
 ) -> Iterator[tuple[float, str, list[Entry]]]:
-    """(time, name, its files) of each checkpoint: a folder of files, or a file that is none of such
-    a folder's.
+    """(time, name, its files) of each complete checkpoint: a folder of files, or a single file
+    outside such a folder.
     """
     inside: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -105,7 +105,7 @@ def complete_checkpoints(
 
 
 def in_bucket(bucket: Bucket) -> Fetch:
-    """What lies in a bucket is fetched and verified."""
+    """Fetch a checkpoint from a bucket, and verify it."""
     from tao_sdk.runner.outputs.earlier import bring_back
 
     return lambda name, entries: bring_back(bucket, name, entries)
@@ -127,7 +127,7 @@ def in_folder(folder: str) -> Fetch:
 
 
 def whole_files(folder: str) -> set[str]:
-    """The files in it, at any depth, but for those that are only appended to."""
+    """The files in a folder, at any depth, except growing files."""
     paths = {os.path.join(top, name) for top, _, names in os.walk(folder) for name in names}
     return {path for path in paths if not is_growing(path)}
 

@@ -1,6 +1,4 @@
-"""Sending files from a few threads at once: what is urgent first, then small ones before large
-ones.
-"""
+"""Send files with a few threads at once: urgent files first, then small before large ones."""
 
 from __future__ import annotations
 
@@ -14,14 +12,14 @@ if TYPE_CHECKING:
 
     from tao_sdk.runner.outputs.tree import Shape
 
-THREADS = 17  # one of them for what is urgent, so that many files do not hold up the log
-FEWEST = 2  # with fewer nothing can be sent
-LARGE = 8 << 20  # bytes; such a file is sent in parts, side by side as well
+THREADS = 17  # one of them for urgent files, so that many files do not hold up the log
+FEWEST = 2  # with fewer threads, nothing can be sent
+LARGE = 8 << 20  # bytes; a larger file is sent in parallel parts
 LARGE_AT_ONCE = 2
 
 
 class Item:
-    """A file to send. `still` says that it no longer changes."""
+    """A file to send. `still`: True if it no longer changes."""
 
     def __init__(self, name: str, path: str, shape: Shape, urgent: bool) -> None:
         self.name, self.path, self.shape, self.urgent = name, path, shape, urgent
@@ -33,9 +31,9 @@ class Item:
 
 
 class Sending:
-    """The queue and its threads, which come with the first item. `send` is called for each item.
+    """The queue and its threads, which start with the first item. `send` is called for each item.
 
-    What it raises, which nobody foresaw, costs that item alone: `broke` is told.
+    If `send` raises an unexpected error, only that item fails, and `broke` is called with it.
     """
 
     def __init__(
@@ -46,11 +44,13 @@ class Sending:
         self.busy: set[str] = set()  # the names in the queue or on their way
         self.changed = threading.Condition()
         self.threads = 0
-        self.large = 0  # how many large ones are on their way
+        self.large = 0  # number of large files being sent
         self.closed = False
 
     def add(self, items: Iterable[Item]) -> None:
-        """Queue those that are not on their way already."""
+        """Queue the items that are not queued or being sent. Raises RuntimeError if no thread
+        starts.
+        """
         with self.changed:
             new = [item for item in items if item.name not in self.busy]
             self.busy.update(item.name for item in new)
@@ -79,7 +79,7 @@ class Sending:
             with self.changed:
                 self.large -= item.size > LARGE
                 if isinstance(error, MemoryError) and self.threads > FEWEST:
-                    self.threads -= 1  # this one ends: its stack is room for the others
+                    self.threads -= 1  # this thread ends: its stack is memory for the others
                     self.queue.insert(0, item)
                     self.changed.notify_all()
                     return
@@ -90,7 +90,7 @@ class Sending:
                 self.changed.notify_all()
 
     def next_item(self, only_urgent: bool) -> Item | None:
-        """The first in the queue whose turn it is: the urgent stand first, the large last."""
+        """The next item to send, or None: urgent ones are first in the queue, large ones last."""
         if not self.queue or (only_urgent and not self.queue[0].urgent):
             return None
         first = self.queue[0]
@@ -101,8 +101,8 @@ class Sending:
     def wait(
         self, names: Iterable[str], done: Callable[[], bool] = lambda: False, turn: float = 0.5
     ) -> None:
-        """Until none of the names is on its way any more, or `done`, which is asked now and then,
-        says so.
+        """Wait until none of the names is queued or being sent, or until `done()`, which is checked
+        every `turn` seconds, is true.
         """
         names = set(names)
         with self.changed:
@@ -110,7 +110,7 @@ class Sending:
                 self.changed.wait(turn)
 
     def drop_queued(self) -> None:
-        """Forget what is queued: it has no prospects now."""
+        """Drop the queued items: they would fail now."""
         with self.changed:
             self.busy.difference_update(item.name for item in self.queue)
             self.queue = []

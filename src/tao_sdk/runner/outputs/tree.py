@@ -1,4 +1,4 @@
-"""A folder's files as they are now. What cannot be looked at costs only itself, and is told."""
+"""A folder's files as they are now. An unreadable file is reported and does not affect others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    Shape = tuple[int, float]  # size, mtime: what changes when a file does
+    Shape = tuple[int, float]  # size, mtime: they change with the file
 
 GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
 WEIGHTS = (
@@ -28,16 +28,17 @@ WEIGHTS = (
     ".distcp",
     ".bin",
 )
-# what the names of such folders count: of Hugging Face, DeepSpeed, Megatron, Lightning
+# words before the number in checkpoint folders of Hugging Face, DeepSpeed, Megatron, Lightning
 COUNTED = ("epoch", "step", "iter", "checkpoint", "ckpt", "global_step", "globalstep")
 
 
 class Tree:
-    """Relative path -> shape of every regular file below a folder; `problems` holds what was left
-    out, and why.
+    """`files`: relative path -> shape of every regular file below a folder. `problems`: a line for
+    each path that was left out, with the reason.
 
-    Links are followed, each folder once and by its own name, so that a link to a folder above ends;
-    one that leads above the top is left out: it would bring everything that lies beside it.
+    Links are followed, and each folder is entered once, by its own name, so that a link to a folder
+    above does not loop. A link to a folder above the top is left out: it would include everything
+    beside the top.
     """
 
     def __init__(self, top: str, excludes: list[str]) -> None:
@@ -51,7 +52,7 @@ class Tree:
             self.enter_folder(self.folders.pop() if self.folders else self.links.pop())
 
     def enter_folder(self, folder: str) -> None:
-        """Take in a folder."""
+        """Add a folder's entries, unless it was entered before."""
         try:
             here = os.stat(os.path.join(self.top, folder))
             if (here.st_dev, here.st_ino) in self.visited:
@@ -85,8 +86,8 @@ class Tree:
             self.problems.append(f"{path}: not a file")
 
     def is_excluded(self, path: str) -> bool:
-        """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the
-        whole path.
+        """True if the path is excluded. A plain exclude covers the folder or file of that name and
+        all below it; a pattern (*, ?, [) must match the whole path.
         """
         return path.endswith(PART_END) or any(
             covers_path(pattern, path) for pattern in self.excludes
@@ -94,7 +95,7 @@ class Tree:
 
 
 def shape_of(path: str) -> Shape:
-    """Raises OSError where nothing is."""
+    """(size, mtime) of a path. Raises OSError if there is nothing."""
     status = os.stat(path)
     return status.st_size, status.st_mtime
 
@@ -112,12 +113,12 @@ def matches_pattern(path: str, pattern: str) -> bool:
 
 
 def is_growing(path: str) -> bool:
-    """Whether a file of this name is only ever appended to."""
+    """True if files of this name are only appended to."""
     return path.endswith(GROWING) or "tfevents" in os.path.basename(path)
 
 
 def checkpoint_folder(path: str) -> str:
-    """The outermost folder of a path whose name is a checkpoint's; "" when there is none."""
+    """The outermost folder in a path with the name of a checkpoint; "" if there is none."""
     names = path.split("/")[:-1]
     for count, name in enumerate(names, 1):
         if names_checkpoint(name):
@@ -139,7 +140,7 @@ def names_checkpoint(name: str) -> bool:
 
 
 def counted_word(text: str) -> str:
-    """`step` of step100, step-100, step_100 and step=100; "" of a text that ends in no number."""
+    """`step` for step100, step-100, step_100 and step=100; "" if the text ends in no number."""
     word = text.rstrip("0123456789")
     if word == text:
         return ""
@@ -151,9 +152,7 @@ def counted_word(text: str) -> str:
 def whole_folders(
     files: Iterable[tuple[str, int]], still: Callable[[str], bool]
 ) -> dict[str, list[int]]:
-    """Of each folder that is a checkpoint the number of its files and their bytes; both -1 while
-    one is in motion.
-    """
+    """Checkpoint folder -> [number of its files, their bytes]; both -1 while a file changes."""
     counts: dict[str, list[int]] = {}
     weighty: set[str] = set()
     for path, size in files:
@@ -179,7 +178,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
 
 
 def file_digest(path: str, algorithm: str) -> str:
-    """A file's checksum in hex. Raises ValueError where this Python has no such algorithm."""
+    """A file's checksum in hex. Raises ValueError if this Python lacks the algorithm."""
     checksum = hashlib.new(algorithm)
     for data in read_chunks(path):
         checksum.update(data)

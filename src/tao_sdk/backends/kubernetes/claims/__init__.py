@@ -1,1 +1,1 @@
-"""Files on claims: what a job has left on a PersistentVolumeClaim, seen through a pod of ours."""
+"""Files on claims: a job's files on a PersistentVolumeClaim, read through a pod of ours."""

@@ -1,7 +1,7 @@
-"""Claim files: paths `pvc://claim/path` as a reader's pod sees them.
+"""Claim files: list and read `pvc://claim/path` through a reader's pod.
 
-Each question is a pod, so that a folder's tree is listed once, and a file is read on where the last
-piece has ended. Links are left out.
+Each query starts a pod. To need few, a folder's whole tree is listed once, and a read continues
+where the last one ended. Links are left out.
 """
 
 from __future__ import annotations
@@ -22,21 +22,23 @@ from tao_sdk.backends.kubernetes.claims.reader import Reader
 from tao_sdk.model.errors import PathNotFound, TaoError
 
 MISSING, BEGIN, END = b"tao-missing", b"tao-begin", b"tao-end"
-MOST_LISTED = 64 * MiB  # of one listing
-TREE, FOLDER = "0", "1"  # how deep a listing goes; 0: all of it
+MOST_LISTED = 64 * MiB  # size of one listing
+TREE, FOLDER = "0", "1"  # depth of a listing; 0: the whole tree
 
-FindReader = Callable[[str], Reader]  # address -> who can look at it; raises Unreachable
+FindReader = Callable[[str], Reader]  # address -> its reader; raises Unreachable
 
 
 @dataclass
 class ClaimFiles:
-    """`root` is the folder whose whole tree is listed at once; "" lists folder by folder."""
+    """Files of claims. `root`: the folder whose whole tree is listed at once; "" lists folder by
+    folder.
+    """
 
     find_reader: FindReader
     root: str = ""
     listings: dict[str, dict[str, FileStat]] = field(
         default_factory=dict[str, dict[str, FileStat]]
-    )  # folder -> what is at and below it, by address
+    )  # folder -> the entries at and below it, by address
     stream: OpenFile | None = None
 
     def below(self, folder: str) -> ClaimFiles:
@@ -76,7 +78,7 @@ class ClaimFiles:
         self.stream = None
 
     def _list_around(self, path: str) -> dict[str, FileStat]:
-        """What is at a path, and in it, by address."""
+        """The entries at a path and in it, by address. A path in `root` gives all of `root`."""
         in_root = bool(self.root) and f"{path}/".startswith(f"{self.root}/")
         folder = self.root if in_root else path
         if folder not in self.listings:
@@ -94,17 +96,19 @@ class ClaimFiles:
 
 
 class OpenFile:
-    """A file that comes from `offset` on, in base64, as a reader prints it."""
+    """A file from `offset` on, decoded from the base64 that a reader prints."""
 
     def __init__(self, path: str, offset: int, pieces: Iterator[bytes]) -> None:
         self.path, self.offset = path, offset
         self._pieces = pieces
-        self._text = b""  # that is not decoded
+        self._text = b""  # not decoded yet
         self._data = bytearray()
         self._began = self._ended = False
 
     def read(self, limit: int | None) -> bytes:
-        """The next `limit` bytes; fewer at its end alone. Raises PathNotFound, Unreachable."""
+        """The next `limit` bytes, or all; fewer only at the file's end. Raises PathNotFound,
+        Unreachable.
+        """
         while not self._ended and (limit is None or len(self._data) < limit):
             self._take_piece()
         size = len(self._data) if limit is None else limit
@@ -114,7 +118,7 @@ class OpenFile:
         return data
 
     def close(self) -> None:
-        """Let go of the reader."""
+        """Stop the reader."""
         close: Callable[[], None] | None = getattr(self._pieces, "close", None)
         if close is not None:
             close()
@@ -140,7 +144,7 @@ class OpenFile:
             self.close()
 
     def _read_first_line(self) -> bool:
-        """True once the first line has come."""
+        """True once the whole first line has come."""
         head, newline, rest = self._text.partition(b"\n")
         if not newline:
             return False
@@ -153,9 +157,7 @@ class OpenFile:
 
 
 def read_listing(data: bytes, folder: str) -> dict[str, FileStat]:
-    """Address -> what is there, of what the reader printed of a folder. Raises PathNotFound,
-    Unreachable.
-    """
+    """Parse a reader's listing of a folder: address -> entry. Raises PathNotFound, Unreachable."""
     lines = data.split(b"\n")
     if lines[0] == MISSING:
         raise nothing_at(folder)
@@ -171,7 +173,7 @@ def read_listing(data: bytes, folder: str) -> dict[str, FileStat]:
 
 
 def read_entry(line: bytes, real: bytes, folder: str) -> FileStat | None:
-    """One line `MODE SIZE SECONDS NAME`; None for a link, and for what is no such line."""
+    """Parse one line `MODE SIZE SECONDS NAME`; None for a link, or a line of another form."""
     mode, size, seconds, name = (*line.split(b" ", 3), b"", b"", b"")[:4]
     try:
         kind, bytes_, changed = int(mode, 16), int(size), int(seconds)

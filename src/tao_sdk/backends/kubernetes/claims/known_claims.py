@@ -1,7 +1,7 @@
-"""Known claims: which pod can look at a claim, kept from the last job that mounted it.
+"""Known claims: the pod that can mount a claim, saved from the last job that mounted it.
 
-A small file for each claim of a namespace, and one for each job whose results are on a claim: two
-namespaces may have claims of the same name.
+There is a small file for each claim of a namespace, and one for each job whose results are on a
+claim: two namespaces may have claims of the same name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tao_sdk.model.prepared_job import lies_in
 from tao_sdk.store.private_files import make_folders, write_whole
 
 SCHEME = "pvc://"
-MOST_JOBS = 500  # whose claims are remembered
+MOST_JOBS = 500  # jobs whose claims are remembered
 LONGEST = 64 * KiB  # bytes of one file
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 POD_FIELDS = (
@@ -44,24 +44,24 @@ class KnownClaim:
     namespace: str
     claim: str
     image: str
-    pull_registry: str = ""  # a Secret with the login to it is made
+    pull_registry: str = ""  # the reader makes a Secret with the login to it; "" for no Secret
     pull_policy: str = ""
     pod: Mapping[str, Any] = field(default_factory=dict[str, Any])  # parts of its spec
     security: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of its container
 
 
 class ClaimUnreadable(Unreachable):
-    """The cluster answers, and what is on the claim cannot be seen through a pod."""
+    """The cluster answers, but no pod can read the claim."""
 
 
 def claim_and_path(address: str) -> tuple[str, str]:
-    """(`data`, `runs/a`) of `pvc://data/runs/a`."""
+    """Split `pvc://data/runs/a` into (`data`, `runs/a`)."""
     claim, _, path = address.removeprefix(SCHEME).partition("/")
     return claim, path.strip("/")
 
 
 def claim_address(request: KubernetesRequest, path: str) -> str:
-    """`pvc://data/runs/a` of a path of the pods; "" if it is on no claim."""
+    """The address `pvc://data/runs/a` of a path in the pods; "" if it is on no claim."""
     pod = request.job["spec"]["template"]["spec"]
     mounts = job_container(pod).get("volumeMounts") or ()
     holding = [mount for mount in mounts if lies_in(path, mount["mountPath"])]
@@ -77,13 +77,13 @@ def claim_address(request: KubernetesRequest, path: str) -> str:
 
 
 class KnownClaims:
-    """What this backend remembers, in a folder of its own."""
+    """The known claims of this backend, in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def remember(self, plan: Plan[KubernetesRequest]) -> None:
-        """Every claim that the planned job mounts."""
+        """Save every claim that the planned job mounts."""
         for known in claims_of(plan.request):
             self._write_claim(f"claim.{known.namespace}.{known.claim}", known)
             if plan.results_dir.startswith(f"{SCHEME}{known.claim}/"):
@@ -91,8 +91,8 @@ class KnownClaims:
                 self._forget_oldest()
 
     def find(self, address: str, namespace: str) -> KnownClaim | None:
-        """Who can look at an address: the job whose id is in its path, else the last that mounted
-        the claim of that namespace.
+        """The claim with a pod for an address; None if none is known. The pod is that of the job
+        whose id is in the path, else that of the last job that mounted the namespace's claim.
         """
         claim, path = claim_and_path(address)
         jobs = [f"job.{name}" for name in reversed(path.split("/")) if NAME.fullmatch(name)]
@@ -110,7 +110,7 @@ class KnownClaims:
         write_whole(self._claim_path(key), json.dumps(asdict(known)).encode())
 
     def _read_claim(self, key: str) -> KnownClaim | None:
-        """None for a file that is not there, or that is none of ours."""
+        """Read one file; None if it is missing or not one of ours."""
         try:
             with self._claim_path(key).open("rb") as file:
                 return KnownClaim(**json.loads(file.read(LONGEST)))
@@ -132,7 +132,7 @@ def claims_of(request: KubernetesRequest) -> Iterator[KnownClaim]:
     container = job_container(pod)
     kept = {name: pod[name] for name in POD_FIELDS if pod.get(name)}
     if request.decisions.pull_registry:
-        kept.pop("imagePullSecrets", None)  # that one goes with its Job
+        kept.pop("imagePullSecrets", None)  # that Secret is deleted with its Job
     for volume in pod.get("volumes") or ():
         claim = str(parse.part(volume, "persistentVolumeClaim").get("claimName") or "")
         if NAME.fullmatch(claim):

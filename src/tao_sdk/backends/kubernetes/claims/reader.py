@@ -1,8 +1,7 @@
-"""Reader: a short-lived Job whose pod mounts a claim and prints what it finds there.
+"""Reader: a short-lived Job whose pod mounts a claim and prints a listing or a file.
 
-No right is needed that a job does not need. The Job has a deadline and a time to live of its own,
-which count from its creation: the cluster removes what a client that died has left, and the next
-reader does.
+It needs no rights beyond those of a job. The Job has a deadline and a time to live of its own,
+which count from its creation. If a client dies, the cluster or the next reader removes its Job.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tao_sdk.transports.kube import Kube, KubeError
 
 LABEL = "tao-sdk-reader"
 MOUNT = "/tao-claim"
-DEADLINE = 600  # seconds that a reader may run
+DEADLINE = 600  # seconds for which a reader may run
 TTL = 60  # seconds after its end until the cluster removes it
 START_SECONDS = 120.0  # until its pod has begun
 PAUSE = 0.3  # seconds between looks for its pod
@@ -45,7 +44,7 @@ Login = Callable[[str], Mapping[str, str]]  # registry -> user name and password
 
 @dataclass(frozen=True)
 class Reader:
-    """Runs readers of one claim. `patience`: seconds until a pod has begun."""
+    """Runs readers of one claim. `patience`: seconds to wait for a pod to begin."""
 
     kube: Kube
     known: KnownClaim
@@ -53,7 +52,8 @@ class Reader:
     patience: float = START_SECONDS
 
     def run(self, *arguments: str) -> Iterator[bytes]:
-        """What the script prints, as it comes. The Job is removed at the end of the iteration.
+        """Run the script and yield its output as it comes. The Job is removed when the iteration
+        ends.
 
         Raises Unreachable.
         """
@@ -84,7 +84,7 @@ class Reader:
             secret = manifests.pull_secret(job, registry, login)
             create_at(self.kube, core_path(self.known.namespace, "secrets"), secret)
             return patch_job(self.kube, job, {}, {"parallelism": 1})
-        except BaseException:  # Ctrl-C too: nobody else knows of this Job
+        except BaseException:  # Ctrl-C too: only this process knows of the Job
             take_back(self.kube, job)
             raise
 
@@ -99,7 +99,7 @@ class Reader:
             answer.close()
 
     def _wait_for_pod(self, job: Object) -> Object:
-        """Its pod, which has begun."""
+        """Wait for the Job's pod to begin, and return it. Raises Unreachable after `patience`."""
         give_up = time.monotonic() + self.patience
         while True:
             pods = self._list_pods(job)
@@ -121,7 +121,7 @@ class Reader:
         return parse.without_pods(Seen(job, [], next(iter(said.values()), ""))).reason
 
     def _sweep_readers(self) -> None:
-        """Remove readers that a client has left behind, and that the cluster has not removed."""
+        """Remove old readers that a client left behind and the cluster has not removed."""
         found = look.items(
             self.kube, jobs_path(self.known.namespace), labelSelector=f"{LABEL}=true"
         )
@@ -132,8 +132,8 @@ class Reader:
 
 
 def reader_job(known: KnownClaim, arguments: tuple[str, ...], with_login: bool) -> dict[str, Any]:
-    """The Job. It has no pod yet where a Secret with its login has to be made first. It is not
-    suspended then: the deadline of a suspended Job does not count.
+    """The reader's Job. With a login it starts without a pod, because its Secret has to be created
+    first. It is not suspended for that: the deadline of a suspended Job does not run.
     """
     name = f"tao-reader-{secrets.token_hex(6)}"
     labels = {**manifests.OURS, "tao-toolkit": "true", LABEL: "true"}

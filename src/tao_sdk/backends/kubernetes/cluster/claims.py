@@ -1,4 +1,4 @@
-"""Claims: whether a pod can mount a PersistentVolumeClaim."""
+"""Claims: check that the job's pods can mount a PersistentVolumeClaim."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ ONE_NODE = {"ReadWriteOnce", "ReadWriteOncePod"}
 
 
 def claim_findings(claim: Object, waits: bool | None, pods: int) -> Iterator[Finding]:
-    """`waits`: its volume is made once a pod wants it; None where that cannot be seen. `pods`: how
-    many the job has.
+    """Findings about a claim's state and access modes.
+
+    `waits`: True if the volume is created once a pod uses the claim; None if the role cannot see
+    that. `pods`: the number of the job's pods.
     """
     name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
     look_at = f"kubectl describe pvc {name} -n {namespace}"
@@ -48,7 +50,7 @@ def claim_findings(claim: Object, waits: bool | None, pods: int) -> Iterator[Fin
 
 
 def place_findings(claim: Object, volume: Object, nodes: Sequence[Node]) -> Iterator[Finding]:
-    """An error where the volume can be mounted on none of the nodes that the job may use."""
+    """An error if the volume can be mounted on none of the nodes that the job may use."""
     affinity = parse.part(parse.part(volume["spec"], "nodeAffinity"), "required")
     if not nodes or any(is_named(node, affinity) for node in nodes):
         return
@@ -64,7 +66,7 @@ def place_findings(claim: Object, volume: Object, nodes: Sequence[Node]) -> Iter
 
 
 def volume_of(kube: Kube, claim: Object) -> Object | None:
-    """The claim's volume; None without one, and where the role may not see it."""
+    """The claim's volume; None without one, or without the right to read it."""
     name = claim["spec"].get("volumeName")
     if not name:
         return None
@@ -74,8 +76,8 @@ def volume_of(kube: Kube, claim: Object) -> Object | None:
 
 
 def waits_for_a_pod(kube: Kube, claim: Object) -> bool | None:
-    """True if its storage class makes the volume only when a pod wants it; None where the role may
-    not see the class.
+    """True if the storage class creates the volume only when a pod uses the claim; None if the role
+    may not see the class.
     """
     name = claim["spec"].get("storageClassName")
     if claim["status"].get("phase") != "Pending" or not name:

@@ -1,4 +1,4 @@
-"""What a new user of Kubernetes would trip over, each in the document's words."""
+"""Doctor: checks for what a new user of Kubernetes trips over, worded as in the documents."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NO_CONFIG = "MISSING: no kubeconfig at {place} and not running in a pod."
 NO_EXTRA = "MISSING: kubernetes extra not installed. Run:"
 NO_RUNTIME = "MISSING: TAO Kubernetes GPU node runtime is not ready."
 NO_GPU = "WARN: no nvidia.com/gpu allocatable on this cluster."
-MOST_APART = timedelta(seconds=60)  # of two clocks; logins by certificate and token allow so much
+MOST_APART = timedelta(seconds=60)  # between two clocks; certificate and token logins allow it
 DNS_SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
-DNS_LABEL = "k8s-app=kube-dns"  # of the cluster's DNS, whatever serves it (CoreDNS has it too)
+DNS_LABEL = "k8s-app=kube-dns"  # of any server for the cluster's DNS (CoreDNS has it too)
 
 
 def examine(kube: Kube, settings: Settings, namespace: str) -> list[Finding]:
-    """The launch preflight."""
+    """The findings of the launch preflight. An unreachable or refusing cluster is a finding too."""
     findings = list(extra_findings())
     try:
         return [*findings, *cluster_findings(kube, settings, namespace)]
@@ -42,12 +42,12 @@ def examine(kube: Kube, settings: Settings, namespace: str) -> list[Finding]:
 
 
 def without_cluster(trouble: TaoError, settings: Settings) -> list[Finding]:
-    """`trouble`: why there is no cluster to ask."""
+    """The findings when there is no cluster to query. `trouble`: why there is none."""
     return [*extra_findings(), no_cluster(trouble, settings.get("KUBECONFIG") or "~/.kube/config")]
 
 
 def no_cluster(trouble: TaoError, place: str) -> Finding:
-    """`place`: where a kubeconfig was looked for."""
+    """The error for a missing cluster. `place`: the path of the kubeconfig that was tried."""
     if trouble.code == "kubernetes.no_login":
         return Finding.of_error(trouble, NO_CONFIG.format(place=place))
     return Finding.of_error(trouble, f"MISSING: {trouble.what}")
@@ -102,7 +102,7 @@ def gpu_findings(kube: Kube, settings: Settings) -> Iterator[Finding]:
 
 
 def quota_findings(kube: Kube, namespace: str) -> Iterator[Finding]:
-    """What is left of the namespace's quota, where the role may see it."""
+    """The use of the namespace's quotas, if the role may see them."""
     try:
         quotas = look.items(kube, look.core_path(namespace, "resourcequotas"))
     except KubeError:
@@ -118,7 +118,7 @@ def quota_findings(kube: Kube, namespace: str) -> Iterator[Finding]:
 
 
 def dns_findings(kube: Kube) -> Iterator[Finding]:
-    """Whether the cluster's DNS has a server: ranks find rank 0 by its name."""
+    """A warning if no DNS server of the cluster is ready: ranks find rank 0 by its name."""
     try:
         slices = look.items(kube, DNS_SLICES, labelSelector=DNS_LABEL)
     except KubeError:  # a role of one namespace may not see it
@@ -134,7 +134,9 @@ def dns_findings(kube: Kube) -> Iterator[Finding]:
 
 
 def is_ready(endpoint: parse.Object) -> bool:
-    """A condition that is not told counts as true: discovery.k8s.io/v1."""
+    """True unless the endpoint says not ready. A missing condition counts as true, as
+    discovery.k8s.io/v1 defines it.
+    """
     return parse.part(endpoint, "conditions").get("ready") is not False
 
 
@@ -153,7 +155,7 @@ def clock_findings(kube: Kube) -> Iterator[Finding]:
 
 
 def pull_findings(settings: Settings, namespace: str) -> Iterator[Finding]:
-    """Whether a job of a private image gets a pull secret."""
+    """A warning if jobs with a private NGC image get no pull secret."""
     if pull_login.find_password(NGC, settings):
         what = f"A job of an image of {NGC} gets a pull secret, made of your login."
         yield Finding(Severity.OK, "kubernetes.pull_login", what)

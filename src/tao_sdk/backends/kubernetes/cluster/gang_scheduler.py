@@ -1,4 +1,4 @@
-"""Gang scheduler: whether the cluster has one that starts all ranks of a job or none."""
+"""Find the cluster's gang scheduler, which starts all ranks of a job or none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tao_sdk.transports.kube import Kube
 
 
 def find_scheduler(kube: Kube) -> GangScheduler | None:
-    """The first whose API serves PodGroups."""
+    """The first gang scheduler whose API serves PodGroups, or None."""
     return next((each for each in SCHEDULERS.values() if serves_groups(kube, each)), None)
 
 

@@ -1,4 +1,4 @@
-"""Node affinity: which nodes a required affinity of Kubernetes names. Pure."""
+"""Node affinity: match nodes against a required affinity of Kubernetes. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_less(label: str | None, values: Sequence[str]) -> bool:
     return is_number(label) and int(label or 0) < int(values[0])
 
 
-# Operator -> whether a label's value, None where there is no such label, is as wanted.
+# Operator -> test of a label's value (None without the label) against the operator's values.
 OPERATORS: Mapping[str, Test] = {
     "In": lambda label, values: label in values,
     "NotIn": lambda label, values: label not in values,
@@ -35,7 +35,7 @@ OPERATORS: Mapping[str, Test] = {
 
 
 def is_named(node: Node, required: Object) -> bool:
-    """True if one of the affinity's terms names the node. Without an affinity all are named."""
+    """True if one of the affinity's terms matches the node, or if there is no affinity."""
     terms: Sequence[Object] = required.get("nodeSelectorTerms") or ()
     return not terms or any(meets_term(node, term) for term in terms)
 
@@ -43,13 +43,15 @@ def is_named(node: Node, required: Object) -> bool:
 def meets_term(node: Node, term: Object) -> bool:
     by_label: Sequence[Object] = term.get("matchExpressions") or ()
     by_name: Sequence[Object] = term.get("matchFields") or ()
-    if not by_label and not by_name:  # a term without a word names no node
+    if not by_label and not by_name:  # an empty term matches no node
         return False
     labels = all(meets(node.labels.get(each["key"]), each) for each in by_label)
     return labels and all(meets(node.name, each) for each in by_name)
 
 
 def meets(label: str | None, wanted: Object) -> bool:
-    """An operator that is not known is met: the cluster decides."""
+    """True if the label meets the expression. An unknown operator counts as met: the cluster
+    decides.
+    """
     test = OPERATORS.get(str(wanted.get("operator")))
     return test is None or test(label, wanted.get("values") or ())

@@ -1,4 +1,4 @@
-"""The cluster's nodes: what they have, and which pods hold their GPUs."""
+"""The cluster's nodes: their resources, and the pods that hold their GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def list_nodes(kube: Kube) -> tuple[Node, ...]:
-    """Raises KubeError where the role may not list them."""
+    """All nodes of the cluster. Raises KubeError without the right to list them."""
     return tuple(map(read_node, look.items(kube, "/api/v1/nodes")))
 
 
@@ -49,9 +49,9 @@ def is_of_state(taint: Mapping[str, str]) -> bool:
 def with_use(
     kube: Kube, nodes: Sequence[Node], resource: str
 ) -> tuple[tuple[Node, ...], dict[str, tuple[str, ...]]]:
-    """(the nodes with what pods have asked for there, node -> the pods that hold the resource).
+    """(the nodes with their pods' requests, node -> the pods that hold the resource).
 
-    Raises KubeError where the role may not list all pods.
+    Raises KubeError without the right to list all pods.
     """
     used: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     holders: dict[str, list[str]] = defaultdict(list)

@@ -14,7 +14,7 @@ from tao_sdk.model.settings import Settings
 
 
 def pull_registry(image: str, options: KubernetesOptions, settings: Settings) -> str:
-    """The registry for which a pull secret is made; "" where none is."""
+    """The registry for which submit makes a pull secret; "" if it makes none."""
     if options.pull_secret != AUTO or options.image_pull_secret:
         return ""
     registry = registry_of(image)
@@ -22,15 +22,15 @@ def pull_registry(image: str, options: KubernetesOptions, settings: Settings) ->
 
 
 def find_password(registry: str, settings: Settings) -> Mapping[str, str]:
-    """The caller's login to a registry; empty where he has none with a user and a password.
+    """The caller's login to a registry; empty without one that has a user name and a password.
 
-    Docker's logins are read by the package docker, which need not be installed.
+    The package docker reads Docker's logins. It need not be installed.
     """
     if not registry:
         return {}
     try:
         login, _ = find_login(registry, settings)
-    except (ImportError, UsageError):  # a file of docker's that is broken stops no job here
+    except (ImportError, UsageError):  # a broken Docker file stops no job here
         return {}
     return login if login.get("username") and login.get("password") else {}
 
@@ -44,7 +44,7 @@ def no_login(registry: str) -> Refused:
 
 
 def unused_login(registry: str) -> Finding:
-    """The error for a private image whose pull the job brings nothing for."""
+    """The error for a private image if the job has no login to its registry."""
     name = registry or HUB_NAME
     return error(
         "kubernetes.pull_secret",

@@ -1,5 +1,5 @@
-"""Rights: what the caller may do in a namespace, what does not work without a right, and the rule
-that grants it.
+"""Rights of the caller in a namespace: check them, and say what fails without one and which rule
+grants it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tao_sdk.transports.kube import Kube, KubeError
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
-Rule = Mapping[str, Any]  # of a Role, as the cluster tells it
+Rule = Mapping[str, Any]  # of a Role, as the cluster returns it
 
 
 @dataclass(frozen=True)
 class Right:
-    """One verb on one kind of object. Without a `needed` one no job can run."""
+    """One verb on one kind of object. `needed`: True if no job can run without it."""
 
     group: str
     resource: str
@@ -34,14 +34,14 @@ class Right:
 
     @property
     def rule(self) -> str:
-        """The rule of a Role that grants it."""
+        """The rule of a Role that grants this right."""
         return (
             f'apiGroups: ["{self.group}"], resources: ["{self.resource}"], verbs: ["{self.verb}"]'
         )
 
     @property
     def kind(self) -> str:
-        """The kind of object: a part of one, such as a pod's log, goes with it."""
+        """The kind of object. A subresource, such as a pod's log, counts as its kind."""
         return self.resource.partition("/")[0]
 
 
@@ -58,7 +58,7 @@ RUN = (
     Right("", "pods", "delete", needed=False),
     Right("", "events", "list", needed=False),
 )
-# What does not work without a right.
+# Right -> what does not work without it.
 WITHOUT: Mapping[tuple[str, str], str] = {
     ("jobs", "create"): "no job can be submitted",
     ("jobs", "get"): "no job can be seen",
@@ -84,7 +84,7 @@ WITHOUT: Mapping[tuple[str, str], str] = {
         "whether a claim without a volume waits for the job's first pod is not checked"
     ),
 }
-# The API server's words for a role that lacks a right.
+# The API server's message when a role lacks a right.
 REFUSED = re.compile(
     r'cannot (?P<verb>\w+) resource "(?P<resource>[\w/]+)" in API group "(?P<group>[\w.]*)"'
     r'(?: in the namespace "(?P<namespace>[\w-]+)")?'
@@ -97,7 +97,7 @@ ALL = (*RUN, SECRETS, FILES, SERVICES)
 
 
 def rights_of(request: KubernetesRequest) -> list[Right]:
-    """What submitting and watching this job needs."""
+    """The rights to submit and watch this job."""
     secrets = request.environment or request.decisions.pull_registry
     own = {SECRETS: secrets, FILES: request.parts, SERVICES: request.service}
     return [*RUN, *(right for right, used in own.items() if used)]
@@ -106,9 +106,9 @@ def rights_of(request: KubernetesRequest) -> list[Right]:
 def missing_rights(
     kube: Kube, namespace: str, rights: Sequence[Right], rules: Sequence[Rule]
 ) -> Iterator[Finding]:
-    """One finding for each kind of object of which rights are missing. `rules`: the caller's own.
+    """One finding for each kind of object with missing rights. `rules`: the caller's own.
 
-    What no rule grants is asked for right by right: a cluster need not tell all its rules.
+    For each right that no rule grants, ask the cluster: it need not return all its rules.
     """
     left = [right for right in rights if not any(grants(rule, right) for rule in rules)]
     granted = ask_side_by_side(partial(is_granted, kube, namespace), left)
@@ -118,7 +118,7 @@ def missing_rights(
 
 
 def own_rules(kube: Kube, namespace: str) -> Sequence[Rule]:
-    """The rules of the caller there; none where the cluster does not tell all of them."""
+    """The caller's rules in the namespace; empty if the cluster does not return all of them."""
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",
@@ -182,7 +182,7 @@ def unseen(code: str, namespace: str, missing: Sequence[Right]) -> Finding:
 
 
 def refused_right(refused: KubeError) -> Unreachable | None:
-    """What is told where a role lacks a right; None for a refusal of another kind."""
+    """The error for a role that lacks a right; None for a refusal of another kind."""
     found = REFUSED.search(refused.backend_words) if refused.status == FORBIDDEN else None
     if found is None:
         return None
@@ -208,13 +208,15 @@ def joined(words: Sequence[str]) -> str:
 
 
 def consequence(missing: Iterable[Right]) -> str:
-    """What does not work, in a sentence; "" where we have never asked for the right."""
+    """A sentence that says what does not work without these rights; "" if WITHOUT lists none."""
     known = [WITHOUT.get((right.resource, right.verb), "") for right in missing]
     told = "; ".join(dict.fromkeys(filter(None, known)))
     return f"{told[:1].upper()}{told[1:]}." if told else ""
 
 
 def request_for(missing: Sequence[Right], namespace: str) -> str:
-    """The rules of a Role that grants them; of a ClusterRole without a namespace."""
+    """Advice with the rules that grant the rights, for a Role; for a ClusterRole if `namespace` is
+    "".
+    """
     kind = "Role" if namespace else "ClusterRole"
     return f"Ask for a {kind} with: {'; '.join(right.rule for right in missing)}."

@@ -1,4 +1,4 @@
-"""Which cluster the caller means, and the settings under which a later process finds it again."""
+"""Find the cluster of the settings, and the settings with which a later process finds it again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ DEFAULT_NAMESPACE = "default"
 
 
 def kubeconfigs(settings: Settings) -> list[Path]:
-    """The files of $KUBECONFIG, a list with : between them; else ~/.kube/config."""
+    """The files in $KUBECONFIG, separated by `:`; without it ~/.kube/config."""
     given = settings.get("KUBECONFIG") or settings.environ.get("KUBECONFIG") or ""
     named = [Path(path) for path in given.split(os.pathsep) if path]
     return named or [settings.home / ".kube" / "config"]
 
 
 def cluster(settings: Settings) -> Cluster:
-    """Raises CredentialError with each place and why it leads nowhere, UsageError for a context
-    that there is not.
+    """The cluster of the settings.
+
+    Raises CredentialError with each place that was tried and why it failed, UsageError for a
+    context that does not exist.
     """
     return find_cluster(
         kubeconfigs(settings),
@@ -36,7 +38,7 @@ def namespace(settings: Settings) -> str:
 
 
 def way(found: Cluster, settings: Settings) -> Mapping[str, str]:
-    """The settings that lead to this cluster, none of them a secret."""
+    """The settings that lead to this cluster. None of them is a secret."""
     given = {
         "KUBECONFIG": os.pathsep.join(str(Path(file).absolute()) for file in found.files),
         "TAO_K8S_CONTEXT": found.context,

@@ -1,4 +1,4 @@
-"""Survey: what is seen of a cluster before a job is planned, and what it says to a dry run."""
+"""Survey: read the state of a cluster before a job is planned, and submit the job as a dry run."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ KINDS = {"pvc": "persistentvolumeclaims", "secret": "secrets", "configmap": "con
 def survey(
     kube: Kube, job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts
 ) -> KubernetesFacts:
-    """`facts` with what the cluster says. Raises SpecError, Unreachable, CredentialError.
+    """Return `facts` with the cluster's answers. Raises SpecError, Unreachable, CredentialError.
 
-    Questions that need no other's answer are asked side by side: a cluster may be far away.
+    Independent queries run in parallel: a cluster may be far away.
     """
     namespace = options.namespace or facts.namespace
     see_nodes = partial(with_nodes, kube, options, facts, sees_use(job, options))
@@ -65,14 +65,16 @@ def survey(
 
 
 def sees_use(job: PreparedJob, options: KubernetesOptions) -> bool:
-    """True if it matters what pods hold on the nodes."""
+    """True if the job depends on the resources that pods hold on the nodes."""
     return job.spec.gpu_count != 0 or options.gang == WAIT
 
 
 def with_gang_scheduler(
     kube: Kube, job: PreparedJob, options: KubernetesOptions, facts: KubernetesFacts
 ) -> KubernetesFacts:
-    """The gang scheduler of a job with several ranks. A warning where the role may not use it."""
+    """The facts with the gang scheduler for a job with several ranks, or with a warning if the role
+    may not use it.
+    """
     decisions = render.decide(job.spec, options, facts)
     if not render.wants_scheduler(options, decisions.nodes):
         return facts
@@ -88,7 +90,9 @@ def with_gang_scheduler(
 def with_nodes(
     kube: Kube, options: KubernetesOptions, facts: KubernetesFacts, with_pods: bool
 ) -> KubernetesFacts:
-    """Nodes as far as the role may see them; who holds GPUs, where it matters."""
+    """The facts with the nodes, as far as the role may see them. `with_pods`: add the resources in
+    use, and the pods that hold GPUs.
+    """
     try:
         known = nodes.list_nodes(kube)
     except KubeError as refused:
@@ -107,7 +111,9 @@ def with_nodes(
 
 
 def dry_run_findings(kube: Kube, request: KubernetesRequest) -> Iterator[Finding]:
-    """What the cluster would refuse: the Job, else a pod of it, where the role may create pods."""
+    """An error if the cluster would refuse the Job, else if it would refuse a pod of it. A pod is
+    not judged if the role may not create pods.
+    """
     template = request.job["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", **template}
     pod["metadata"] = {**template["metadata"], "name": request.name, "namespace": request.namespace}
@@ -122,7 +128,7 @@ def dry_run_findings(kube: Kube, request: KubernetesRequest) -> Iterator[Finding
 
 
 def refusal_of(kube: Kube, path: str, body: Mapping[str, Any]) -> KubeError | None:
-    """What the cluster would say to the creation of the object; None where it takes it."""
+    """The cluster's refusal of the object in a dry run; None if it accepts it."""
     try:
         kube.ask("POST", path, body, {"dryRun": "All"})
     except KubeError as refused:
@@ -131,7 +137,7 @@ def refusal_of(kube: Kube, path: str, body: Mapping[str, Any]) -> KubeError | No
 
 
 def is_own_right(refused: KubeError) -> bool:
-    """True if only the role is in the way, which the Job's pods do not need."""
+    """True if our role may not create the pod itself. The Job's pods do not need that right."""
     return refused.status == FORBIDDEN and "cannot create resource" in refused.backend_words
 
 
@@ -164,7 +170,7 @@ def usable_nodes(request: KubernetesRequest, facts: KubernetesFacts) -> list[Nod
 def storage_findings(
     kube: Kube, job: PreparedJob, request: KubernetesRequest, usable: Sequence[Node]
 ) -> Iterator[Finding]:
-    """What is wrong with what the job mounts, and a warning of what the role may not see."""
+    """Errors about the job's mounts, and a warning about mounts that the role may not see."""
     unseen: dict[str, Right] = {}
     for mount in read_volume_mounts(job.spec.mounts):
         if mount.scheme not in KINDS:
@@ -183,7 +189,7 @@ def storage_findings(
 def object_findings(
     kube: Kube, mount: VolumeMount, request: KubernetesRequest, usable: Sequence[Node]
 ) -> Iterator[Finding]:
-    """An error for a claim, secret or configmap that is not there, or cannot be mounted."""
+    """Findings about a claim, secret or configmap that is missing or cannot be mounted."""
     kind, namespace = KINDS[mount.scheme], request.namespace
     found = look.get(kube, core_path(namespace, kind, mount.source))
     if found is None:
@@ -201,7 +207,7 @@ def object_findings(
 
 
 def queue_findings(kube: Kube, namespace: str, queue: str) -> Iterator[Finding]:
-    """A warning where nothing would start the job."""
+    """A warning if nothing would start the job: no Kueue, or no such queue."""
     if not queue:
         return
     if look.get(kube, f"/apis/{look.KUEUE}") is None:
@@ -222,7 +228,7 @@ def pull_secret_findings(
     namespace: str,
     pull_registry: str,
 ) -> Iterator[Finding]:
-    """An error for a pull secret that is not there, a warning for an image of NGC without one."""
+    """An error for a missing pull secret, a warning for an NGC image without one."""
     name = options.image_pull_secret
     if not name:
         if job.spec.image.startswith(f"{NGC}/") and not pull_registry:

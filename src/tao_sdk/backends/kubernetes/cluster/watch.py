@@ -1,7 +1,7 @@
-"""Watch: the cluster tells of what happens to Jobs and pods, so that nobody asks all the time.
+"""Watch the Jobs and pods of a cluster, so that no client has to poll them all the time.
 
-Two threads a namespace hear it for all who listen, one for Jobs and one for pods. Where a watch
-breaks off, everything may have changed, and it is begun anew.
+Two threads a namespace serve all listeners, one for Jobs and one for pods. When a watch breaks off,
+everything counts as changed, and the watch restarts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tao_sdk.model.turns import Turns
 from tao_sdk.transports.http_session import Answer
 from tao_sdk.transports.kube import Kube
 
-WATCH_SECONDS = 300  # after which the server ends a watch, and it is begun anew
+WATCH_SECONDS = 300  # the server ends a watch after this time, and it restarts
 SILENCE_SECONDS = 320.0
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-LOG_SECONDS = 10.0  # between two looks into logs: the cluster does not tell that one has grown
+LOG_SECONDS = 10.0  # between two looks into logs: a watch does not report that one has grown
 LOGS_PER_LOOK = 8
 
 Key = tuple[str, str]  # job id, attempt
 
 
 class Watch(ChangeStream[Key]):
-    """What has happened to objects of one kind, by their attempts."""
+    """The changes of objects of one kind, by attempt."""
 
     thread_name, most_changes = "tao-watch", 20_000
 
@@ -59,7 +59,7 @@ class Watch(ChangeStream[Key]):
                 time.sleep(pause)
 
     def hear(self) -> None:
-        """One watch, from what there is now on. Its first number comes with an empty list."""
+        """Run one watch, from now on. A short list gives the resourceVersion to start from."""
         selector = {"labelSelector": names.OURS}
         listed = self.kube.list(self.path, {**selector, "limit": 1})
         params = {
@@ -84,13 +84,13 @@ class Watch(ChangeStream[Key]):
 
 
 def break_off(answer: Answer) -> None:
-    """Whoever reads the answer sees its end."""
+    """Shut the connection down, so that the reader of the answer sees its end."""
     with suppress(OSError):
         answer.line.shutdown(socket.SHUT_RDWR)
 
 
 class Watches:
-    """The watches of one cluster, begun where they are first needed."""
+    """The watches of one cluster, created for each namespace when first needed."""
 
     def __init__(self, kube: Kube) -> None:
         self.kube = kube
@@ -114,11 +114,11 @@ class Watches:
 
 
 class KubernetesNews:
-    """What one listener has not heard yet."""
+    """The changes that one listener has not received yet."""
 
     def __init__(self, watches: Watches) -> None:
         self.watches = watches
-        self.heard: dict[int, int] = {}  # watch -> the number up to which it was heard
+        self.heard: dict[int, int] = {}  # watch -> number of the last change received from it
         self.known: set[Ref] = set()
         self.logs_read_at = time.monotonic()
         self.log_turns: Turns[Ref] = Turns()
@@ -150,21 +150,21 @@ class KubernetesNews:
         return any(watch.changed_beyond(self.heard.get(id(watch), 0), [key]) for watch in pair)
 
     def wait(self, listened: Mapping[str, tuple[Watch, Watch]], seconds: float) -> None:
-        """Until a watch tells something, at most so long."""
+        """Wait until a watch reports a change, at most `seconds` and at most 0.25 s."""
         seconds = min(seconds, 0.25)
         watches = [watch for pair in listened.values() for watch in pair]
-        if not watches:  # no attempt runs: one waits for its retry
+        if not watches:  # no attempt runs: a job waits for its retry
             time.sleep(seconds)
             return
         with watches[0].state:
             watches[0].state.wait(seconds)
 
     def grown(self, refs: Sequence[Ref]) -> Sequence[Ref]:
-        """A few of them now and then, in turn."""
+        """A few of the attempts, in turn, every LOG_SECONDS: their logs may have grown."""
         if time.monotonic() - self.logs_read_at < LOG_SECONDS:
             return []
         self.logs_read_at = time.monotonic()
         return self.log_turns.take(refs, LOGS_PER_LOOK)
 
     def close(self) -> None:
-        """The threads end when nobody has asked for a while."""
+        """Do nothing: the threads end when nobody has asked for a while."""

@@ -1,4 +1,4 @@
-"""Checks: what would stop a planned job, and what its user should know. Pure."""
+"""Checks of a plan: errors that would stop the job, and warnings for its user. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tao_sdk.model.finding import Finding, error, warning
 from tao_sdk.model.plan import Plan
 
 NO_GPU = "No {resource} resources allocatable on the cluster"
-MOST_PODS = 110  # that a kubelet runs
+MOST_PODS = 110  # pods that a kubelet runs
 SHORT_TTL = 60  # seconds; a watcher looks every few seconds
 OPERATOR = (
     "Install the NVIDIA GPU Operator: "
@@ -43,7 +43,7 @@ def results_findings(plan: Plan[KubernetesRequest]) -> Iterator[Finding]:
 
 
 def ttl_findings(request: KubernetesRequest) -> Iterator[Finding]:
-    """A warning where the Job may go before anybody has looked at it once."""
+    """Warn if the Job may be removed before anybody has looked at it once."""
     ttl = request.job["spec"].get("ttlSecondsAfterFinished")
     if ttl is None or ttl >= SHORT_TTL:
         return
@@ -56,7 +56,7 @@ def ttl_findings(request: KubernetesRequest) -> Iterator[Finding]:
 
 
 def gang_findings(request: KubernetesRequest, facts: KubernetesFacts) -> Iterator[Finding]:
-    """An error where nobody could see when all ranks of a suspended job would find room."""
+    """An error if the job has `gang: wait` and the role cannot see when all its ranks find room."""
     waits = names.GANG_TIMEOUT in request.job["metadata"]["annotations"]
     if not waits or (facts.nodes is not None and not facts.use_unseen):
         return
@@ -68,7 +68,7 @@ def gang_findings(request: KubernetesRequest, facts: KubernetesFacts) -> Iterato
     )
 
 
-# Whether a node can take one pod of it
+# Room on the nodes
 
 
 def fit_findings(request: KubernetesRequest, facts: KubernetesFacts) -> Iterator[Finding]:
@@ -99,7 +99,7 @@ def fit_findings(request: KubernetesRequest, facts: KubernetesFacts) -> Iterator
 
 
 def asked_of(job: Mapping[str, Any]) -> dict[str, float]:
-    """What each pod of the Job asks for, also by `native`."""
+    """The resources that each pod of the Job requests, those from `native` too."""
     total: dict[str, float] = {}
     for container in job["spec"]["template"]["spec"]["containers"]:
         given: Mapping[str, Any] = container.get("resources") or {}
@@ -110,7 +110,7 @@ def asked_of(job: Mapping[str, Any]) -> dict[str, float]:
 
 
 def is_device(resource: str) -> bool:
-    """True for what a plugin offers, such as nvidia.com/gpu."""
+    """True for the resource of a device plugin, such as nvidia.com/gpu."""
     return "/" in resource
 
 
@@ -119,7 +119,7 @@ def has_any(nodes: Sequence[Node], resource: str) -> bool:
 
 
 def can_ever_take(node: Node, pod: dict[str, Any], asked: dict[str, float]) -> bool:
-    """True if an empty node would take the pod, were it in order."""
+    """True if the node, when empty and healthy, takes the pod."""
     return not why_not(node, pod, asked)
 
 
@@ -157,7 +157,7 @@ def fits_nowhere(nodes: Sequence[Node], pod: dict[str, Any], asked: dict[str, fl
 
 
 def grouped(reasons: Sequence[str]) -> str:
-    """`3 have the taint a:NoSchedule, 2 ...`: the same reason once, with how many have it."""
+    """`3: has the taint a:NoSchedule; 2: ...`: each reason once, after the number of nodes."""
     counts: dict[str, int] = {}
     for reason in reasons:
         counts[reason] = counts.get(reason, 0) + 1
@@ -165,7 +165,7 @@ def grouped(reasons: Sequence[str]) -> str:
 
 
 def pods_on(node: Node, asked: dict[str, float], free: bool = False) -> int:
-    """How many such pods the node takes: when it is empty, or now."""
+    """The number of such pods that the node takes when it is empty; with `free`, now."""
     fits: list[float] = []
     for name, count in asked.items():
         there = node.allocatable.get(name, 0)
@@ -198,7 +198,7 @@ def wait_findings(
     usable: Sequence[Node],
     asked: dict[str, float],
 ) -> Iterator[Finding]:
-    """A warning where the job will have to wait, with what it waits for."""
+    """Warn if the job will have to wait, and say what each node lacks."""
     if room_for(usable, asked) >= request.decisions.nodes:
         return
     reasons = [reason for node in usable if (reason := why_later(node, facts, asked))]
@@ -211,7 +211,7 @@ def wait_findings(
 
 
 def room_for(usable: Sequence[Node], asked: dict[str, float]) -> int:
-    """How many such pods these nodes take now."""
+    """The number of such pods that these nodes take now."""
     open_nodes = [node for node in usable if node.ready and not node.cordoned]
     return total_pods(open_nodes, asked, free=True)
 
@@ -240,7 +240,7 @@ def what_is_left(node: Node, name: str) -> str:
 
 
 def who_holds(node: Node, facts: KubernetesFacts, name: str) -> str:
-    """The pods with the node's devices of that name; "" where none is known."""
+    """`, held by ...`: the pods that hold the node's devices; "" if none is known."""
     holders = facts.holders.get(node.name, ())
     if not holders or not is_device(name):
         return ""
@@ -248,8 +248,8 @@ def who_holds(node: Node, facts: KubernetesFacts, name: str) -> str:
 
 
 def room_words(job: Mapping[str, Any], facts: KubernetesFacts) -> str:
-    """What a pod of the Job asks for, and why each node does not take one now; "" if the nodes are
-    not known. Nodes that never will are counted, the others named.
+    """The requests of each pod of the Job, and why each node does not take one now; "" if the nodes
+    are not known. Nodes that can never take one are counted; the others are listed by name.
     """
     if not facts.nodes:
         return ""

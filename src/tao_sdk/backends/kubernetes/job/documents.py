@@ -1,5 +1,4 @@
-"""Documents: the objects of a planned attempt as `kubectl apply` takes them, without the values of
-secrets. Pure.
+"""Documents: the objects of a plan as input for `kubectl apply`, without secret values. Pure.
 
 Not here: how submit creates them, each owned by the Job (starting.py).
 """
@@ -15,18 +14,18 @@ from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.model.plan import Plan
 
 Document = Mapping[str, Any]
-NO_LOGIN = manifests.encoded(b"{}")  # what the cluster takes as a login to no registry
+NO_LOGIN = manifests.encoded(b"{}")  # accepted by the cluster as a login to no registry
 
 
 def plan_documents(plan: Plan[KubernetesRequest]) -> PlanDocuments:
-    """What the Job needs comes first, the Job last."""
+    """The documents of a plan, the Job last: the objects that it needs come first."""
     request = plan.request
     documents = [without_owner(each) for each in owned_documents(plan)]
     return PlanDocuments((*documents, request.job), tuple(notes(request)))
 
 
 def owned_documents(plan: Plan[KubernetesRequest]) -> Iterator[Document]:
-    """As submit makes them once it knows the Job's uid."""
+    """The Job's objects as submit creates them once it knows the Job's uid."""
     request = plan.request
     job = {**request.job, "metadata": {**request.job["metadata"], "uid": ""}}
     if request.environment:
@@ -46,7 +45,9 @@ def without_login(secret: Document) -> Document:
 
 
 def without_owner(document: Document) -> Document:
-    """Without what only the created Job can give. A Secret can be changed: it has no values."""
+    """The document without its owner, which exists only once the Job does. A Secret is not
+    immutable here, so that its values can be added.
+    """
     metadata = {
         name: value for name, value in document["metadata"].items() if name != "ownerReferences"
     }

@@ -1,4 +1,4 @@
-"""Which nodes a job may use, and what it finds there. Pure."""
+"""The nodes that a job may use, and the sizes of their resources. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 
 def quantity(text: Any) -> float:
-    """`500m` is 0.5, `2Gi` is 2147483648. What cannot be understood is 0."""
+    """Parse a resource quantity: `500m` is 0.5, `2Gi` is 2147483648. 0 for any other text."""
     given = str(text)
     number = given.rstrip("numkKMGTPEi")
     try:
@@ -26,7 +26,7 @@ def quantity(text: Any) -> float:
 
 
 def may_use(node: Node, options: KubernetesOptions) -> bool:
-    """True if the job's selector and tolerations let it use the node, were it in order."""
+    """True if the job's selector and tolerations allow the node, healthy or not."""
     return has_labels(node, options.node_selector) and not repelling(node, options.tolerations)
 
 

@@ -1,7 +1,7 @@
-"""The objects of an attempt as Kubernetes takes them. Pure.
+"""The manifests of an attempt's objects. Pure.
 
-Here: the Job, its Service, the Secret and the ConfigMaps. Not here: what is decided before
-(render.py) and how they are created (starting.py).
+Here: the Job, its Service, the Secrets and the ConfigMaps. Not here: the decisions (render.py) and
+their creation (starting.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OURS = {"app.kubernetes.io/managed-by": "tao-sdk"}
 
 @dataclass(frozen=True)
 class PodNeeds:
-    """What was decided for the pods of one attempt."""
+    """The decisions for the pods of one attempt."""
 
     spec: JobSpec
     options: KubernetesOptions
@@ -44,17 +44,17 @@ class PodNeeds:
     nodes: int
     gpus: int
     script: str
-    parts: int  # ConfigMaps that hold the command; 0: it is the argument of the script
+    parts: int  # number of ConfigMaps with the command; 0 if it is the script's argument
     command: str
     variables: Mapping[str, str | SecretRef]
     mounts: Sequence[VolumeMount]
     results_dir: str
-    pull_registry: str = ""  # a Secret with the login to it is made
+    pull_registry: str = ""  # submit makes a Secret with the login to it; "" for no Secret
     gang_scheduler: str = ""
 
     @property
     def owns(self) -> bool:
-        """True if there is something that the Job's pods need and that it is to own."""
+        """True if the Job will own objects that its pods need."""
         has_secret = any(isinstance(value, SecretRef) for value in self.variables.values())
         is_gang = self.nodes > 1 or self.gang_scheduler
         return bool(has_secret or self.pull_registry or self.parts or is_gang)
@@ -65,7 +65,7 @@ class PodNeeds:
 
 
 def job_manifest(needs: PodNeeds) -> dict[str, Any]:
-    """The Job. It is suspended where its queue starts it, or something has to be there before."""
+    """The Job. It starts suspended if its queue starts it, or its pods need other objects first."""
     spec: dict[str, Any] = {
         "suspend": needs.owns or bool(needs.options.queue),
         "backoffLimit": 0,
@@ -127,7 +127,7 @@ def pod_spec(needs: PodNeeds) -> dict[str, Any]:
 
 
 def placement(needs: PodNeeds) -> dict[str, Any]:
-    """Where the pods may run, and as whom."""
+    """The fields of the pod spec for nodes, priority, service account and pull secrets."""
     options = needs.options
     given: dict[str, Any] = {
         "nodeSelector": dict(options.node_selector),
@@ -167,7 +167,7 @@ def container(needs: PodNeeds) -> dict[str, Any]:
 
 
 def literal(text: str) -> str:
-    """The text as the kubelet hands it on unchanged: it replaces $(NAME), and $$ by $."""
+    """Escape the text for the kubelet, which replaces $(NAME), and $$ by $."""
     return text.replace("$", "$$")
 
 
@@ -179,7 +179,7 @@ def variable(needs: PodNeeds, name: str, value: str | SecretRef) -> dict[str, An
 
 
 def resources(needs: PodNeeds) -> dict[str, Any]:
-    """Limits are requests too, so that a pod has what it was promised."""
+    """The limits, and requests equal to them, so that a pod gets all that it may use."""
     limits = {name: str(value) for name, value in needs.options.resources.items()}
     if needs.gpus:
         limits[needs.options.gpu_resource] = str(needs.gpus)
@@ -191,7 +191,7 @@ def resources(needs: PodNeeds) -> dict[str, Any]:
 
 
 def shm_bytes(spec: JobSpec) -> int:
-    """The size of /dev/shm: as asked, else half of the memory, else 8 GiB."""
+    """The size of /dev/shm in bytes: the spec's, else half of the memory, else 8 GiB."""
     if spec.shm_size:
         return parse_size(spec.shm_size)
     if spec.memory:
@@ -229,7 +229,7 @@ def mount_name(index: int) -> str:
 
 
 def service_manifest(needs: PodNeeds) -> dict[str, Any] | None:
-    """The headless Service by which ranks find each other; None for one pod."""
+    """The headless Service that lets ranks find each other; None for one pod."""
     if needs.nodes == 1:
         return None
     return {
@@ -245,7 +245,7 @@ def service_manifest(needs: PodNeeds) -> dict[str, Any] | None:
 
 
 def headless_spec(job: str) -> dict[str, Any]:
-    """Finds each pod of the Job by its name, also before it is ready."""
+    """The spec of a Service that resolves each pod of the Job by name, before it is ready too."""
     return {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
@@ -253,18 +253,18 @@ def headless_spec(job: str) -> dict[str, Any]:
     }
 
 
-# What is created when the Job's uid is known
+# Objects that are created once the Job's uid is known
 
 
 def owner_of(job: Mapping[str, Any]) -> dict[str, Any]:
-    """What an object says that goes with this Job."""
+    """The owner reference to this Job: the cluster deletes the object with it."""
     metadata = job["metadata"]
     names_job = {"name": metadata["name"], "uid": metadata["uid"]}
     return {"apiVersion": "batch/v1", "kind": "Job", **names_job}
 
 
 def owned(kind: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
-    """The head of an object that goes with its Job."""
+    """The head of an object that its Job owns."""
     metadata = job["metadata"]
     return {
         "apiVersion": "v1",
@@ -279,7 +279,7 @@ def owned(kind: str, name: str, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """The Job's labels without that of its queue, which would queue the object as well."""
+    """The Job's labels without the queue's label, which would queue the object as well."""
     return {name: value for name, value in labels.items() if name != QUEUE}
 
 
@@ -290,7 +290,7 @@ def secret(job: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
 
 
 def pull_secret(job: Mapping[str, Any], registry: str, login: Mapping[str, str]) -> dict[str, Any]:
-    """The login to a registry as nodes take it."""
+    """The Secret with the login to a registry, in the form that nodes use."""
     name = names.pull_name(job["metadata"]["name"])
     pair = f"{login['username']}:{login['password']}".encode("utf-8", "surrogateescape")
     known = {"auths": {registry_key(registry): {"auth": encoded(pair)}}}
@@ -300,7 +300,7 @@ def pull_secret(job: Mapping[str, Any], registry: str, login: Mapping[str, str])
 
 
 def registry_key(registry: str) -> str:
-    """What a registry is called among logins."""
+    """The key of a registry in a Docker login file."""
     return "https://index.docker.io/v1/" if registry == HUB_NAME else registry
 
 
@@ -309,12 +309,12 @@ def registry_of(image: str) -> str:
 
 
 def secret_name(registry: str) -> str:
-    """What advice calls a Secret with a login that has no name yet."""
+    """The name that advice suggests for a new Secret with a login."""
     return "ngc-pull-secret" if registry == NGC else "pull-secret"
 
 
 def create_secret(registry: str, namespace: str, name: str) -> str:
-    """The kubectl command that makes a Secret with the login to a registry."""
+    """The kubectl command that creates a Secret with the login to a registry."""
     login = NGC_LOGIN if registry == NGC else OTHER_LOGIN
     return (
         f"kubectl create secret docker-registry {name} "
@@ -334,7 +334,7 @@ def service(job: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, An
 
 
 def headless_service(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The Service of a Job that is there, under its name."""
+    """The Service of an existing Job, under the Job's name."""
     name = job["metadata"]["name"]
     return {**owned("Service", name, job), "spec": headless_spec(name)}
 

@@ -1,4 +1,4 @@
-"""What the objects of an attempt are called, and the labels by which they are found. Pure."""
+"""The names of an attempt's objects, and the labels that select them. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ CONTAINER = "tao"
 JOB_ID, ATTEMPT, STORE = "tao-sdk-job-id", "tao-sdk-attempt", "tao-sdk-store"
 RESULTS, TIME_LIMIT = "tao-sdk/results", "tao-sdk/time-limit"  # annotations of the Job
 PULL_TIMEOUT = "tao-sdk/pull-timeout"  # annotation of the Job
-PULL_FAILED = "tao-sdk/pull-failed"  # the same, once its pull was given up: why
+PULL_FAILED = "tao-sdk/pull-failed"  # annotation of a Job whose pull was given up: why
 GANG_TIMEOUT = "tao-sdk/gang-timeout"  # annotation of a Job whose ranks wait for each other
-PARKED_AT = "tao-sdk/parked-at"  # the same, while it is suspended until all ranks find room
+PARKED_AT = "tao-sdk/parked-at"  # ... while that Job is suspended until all ranks find room
 QUEUED_BY = "tao-sdk/queue"  # annotation of a second Job: the queue that is to start it
 BATCH = "batch.kubernetes.io/"
 RANK = f"{BATCH}job-completion-index"
@@ -21,13 +21,15 @@ OURS = "tao-toolkit=true"  # selects every object of ours
 
 
 def job_name(attempt: Attempt) -> str:
-    """Also the name of its Service. Job ids have 28 characters at most, so names of pods fit."""
+    """The name of an attempt's Job and of its Service. A job id has at most 28 characters, so the
+    names of the pods fit.
+    """
     tail = f"-{attempt.number}" if attempt.number > 1 else ""
     return f"tao-job-{attempt.job_id}{tail}"
 
 
 def second_name(job: str) -> str:
-    """The Job that takes this one's place where the image has no bash."""
+    """The name of the Job that takes this one's place if the image has no bash."""
     return f"{job}-sh"
 
 
@@ -36,17 +38,17 @@ def is_second(job: Mapping[str, Any]) -> bool:
 
 
 def secret_name(job: str) -> str:
-    """The Secret with the values of the job's secret variables."""
+    """The name of the Secret with the values of the job's secret variables."""
     return f"{job}-env"
 
 
 def pull_name(job: str) -> str:
-    """The Secret with the login to the registry of the job's image."""
+    """The name of the Secret with the login to the registry of the job's image."""
     return f"{job}-pull"
 
 
 def files_name(job: str, part: int) -> str:
-    """The ConfigMap with one part of the job's command."""
+    """The name of the ConfigMap with one part of the job's command."""
     return f"{job}-files" if part == 0 else f"{job}-files-{part}"
 
 

@@ -1,6 +1,6 @@
-"""`native` laid over a Job: mapping by mapping, and lists of named things by their names. Pure.
+"""Merge `native` into a Job: mappings key by key, lists of named items by name. Pure.
 
-Not here: what is laid over the requests of other platforms (backends/native_patch.py).
+Not here: the merge for other platforms (backends/native_patch.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LABELS = (("metadata", "labels"), ("spec", "template", "metadata", "labels"))
 
 
 def patched_job(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The Job with the patch laid over it. Raises FieldError for what no job may change."""
+    """The Job with the patch merged into it. Raises FieldError for a field that tao sets itself."""
     refuse_ours(body, patch)
     return merged_mapping(body, patch, "native")
 
@@ -55,7 +55,7 @@ def not_yours(path: Sequence[str]) -> FieldError:
 
 
 def has_path(tree: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """True if the patch names this place, also where it gives null: that removes what is there."""
+    """True if the patch has this path. A null value counts too: it removes the field."""
     parent: Any = value_at(tree, path[:-1]) or {}
     return path[-1] in parent
 
@@ -92,7 +92,7 @@ def merged_value(value: Any, patch: Any, where: str) -> Any:
 
 
 def merged_list(values: list[Any], patch: list[Any], where: str) -> list[Any]:
-    """Things with the same name become one; a list whose things have no names is replaced."""
+    """Merge items with the same name. A list is replaced if any item has no name."""
     if not all(map(has_name, (*values, *patch))):
         return patch
     merged = {each["name"]: each for each in values}

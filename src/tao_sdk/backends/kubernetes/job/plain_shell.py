@@ -1,8 +1,8 @@
 """Plain shell: the second Job of an attempt whose image has no bash. Pure.
 
-A Job's command cannot be changed, so another Job takes the first one's place: the same with
-/bin/sh, and `-sh` behind its name. Here: its manifest, and what it takes over. Not here: the order
-of the steps (starting.py).
+A Job's command cannot be changed, so another Job takes the first one's place: the same Job with
+/bin/sh, and `-sh` behind its name. Here: its manifest, and the objects that it takes over. Not
+here: the order of the steps (starting.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.manifests import BASH, QUEUE, headless_service, owner_of
 
 SH = "/bin/sh"
-# What the cluster adds to a Job by which it knows its pods.
+# Labels that the cluster adds to a Job to select its pods.
 CLUSTERS_OWN = ("controller-uid", "job-name")
 CLUSTERS_LABELS = {f"{prefix}{name}" for name in CLUSTERS_OWN for prefix in ("", names.BATCH)}
 
@@ -23,7 +23,9 @@ Object = Mapping[str, Any]
 
 
 def second_job(first: Object) -> dict[str, Any]:
-    """The same Job with /bin/sh, suspended. It goes with the first one until it is let go."""
+    """The same Job with /bin/sh, suspended. The first Job owns it until it is started, so that the
+    cluster removes both together.
+    """
     metadata, name = first["metadata"], first["metadata"]["name"]
     left_out = ("selector", "manualSelector")
     spec = {key: value for key, value in first["spec"].items() if key not in left_out}
@@ -42,13 +44,13 @@ def second_job(first: Object) -> dict[str, Any]:
 
 
 def plain_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Our labels. Without that of its queue, which would start it too early."""
+    """Our labels only. The queue's label is left out: the queue would start the Job too early."""
     unwanted = {QUEUE, *CLUSTERS_LABELS}
     return {name: value for name, value in labels.items() if name not in unwanted}
 
 
 def second_annotations(metadata: Object) -> dict[str, str]:
-    """Those of the first Job, and the queue that is to start the second."""
+    """The annotations of the first Job, and the name of the queue that is to start the second."""
     given: Mapping[str, str] = metadata.get("annotations") or {}
     kept = {name: text for name, text in given.items() if not name.startswith(names.BATCH)}
     queue = metadata["labels"].get(QUEUE)
@@ -56,7 +58,7 @@ def second_annotations(metadata: Object) -> dict[str, str]:
 
 
 def second_template(first_name: str, template: Object) -> dict[str, Any]:
-    """Its pods: with /bin/sh, and names that lead to them."""
+    """The second Job's pod template: with /bin/sh, and with its own DNS names."""
     text = json.dumps(template).replace(rank0(first_name), rank0(names.second_name(first_name)))
     changed = cast("dict[str, Any]", json.loads(text))
     changed["metadata"]["labels"] = plain_labels(changed["metadata"]["labels"])
@@ -69,7 +71,7 @@ def second_template(first_name: str, template: Object) -> dict[str, Any]:
 
 
 def rank0(name: str) -> str:
-    """The name of rank 0's pod for the other ranks."""
+    """The DNS name of rank 0's pod for the other ranks."""
     return f"{name}-0.{name}"
 
 

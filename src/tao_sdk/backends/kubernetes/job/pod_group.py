@@ -1,8 +1,8 @@
-"""Pod groups: what a gang scheduler wants to know of a job's ranks, so that it starts all or none.
-Pure.
+"""Pod groups: they tell a gang scheduler a job's ranks, so that it starts all or none. Pure.
 
-Two are known: Volcano, and Kubernetes' own (alpha in 1.36). Each has its own PodGroup. Here: how it
-is written, and how pods name it. Not here: which of them a cluster has (cluster/gang_scheduler.py).
+Two schedulers are supported: Volcano, and Kubernetes' own (alpha in 1.36). Each has its own
+PodGroup. Here: its manifest, and how pods refer to it. Not here: which scheduler a cluster has
+(cluster/gang_scheduler.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VOLCANO_GROUP = "scheduling.k8s.io/group-name"  # annotation of pods
 
 @dataclass(frozen=True)
 class GangScheduler:
-    """One that a cluster may have: the API in which it takes PodGroups."""
+    """A gang scheduler that a cluster may have, and the API of its PodGroups."""
 
     name: str
     title: str
@@ -32,7 +32,7 @@ class GangScheduler:
         return self.api.partition("/")[0]
 
 
-# The first that is served is used.
+# The first one that the cluster serves is used.
 SCHEDULERS: Mapping[str, GangScheduler] = {
     VOLCANO: GangScheduler(VOLCANO, "Volcano", "scheduling.volcano.sh/v1beta1"),
     WORKLOAD: GangScheduler(WORKLOAD, "Kubernetes' gang scheduling", "scheduling.k8s.io/v1alpha2"),
@@ -40,7 +40,7 @@ SCHEDULERS: Mapping[str, GangScheduler] = {
 
 
 def joined_job(job: Object, scheduler: str) -> dict[str, Any]:
-    """The Job, whose pods name the PodGroup that is called as the Job."""
+    """The Job with pods that refer to the PodGroup, which has the Job's name."""
     template = job["spec"]["template"]
     joined = JOINED[scheduler](template, job["metadata"]["name"])
     return {**job, "spec": {**job["spec"], "template": joined}}
@@ -94,12 +94,12 @@ GROUP_SPEC = {VOLCANO: volcano_spec, WORKLOAD: workload_spec}
 
 
 def owned_pod_group(job: Object, group: Object) -> dict[str, Any]:
-    """The PodGroup, which goes with its Job."""
+    """The PodGroup with the Job as its owner."""
     return {**group, "metadata": {**group["metadata"], "ownerReferences": [owner_of(job)]}}
 
 
 def pod_group_path(job: Object) -> str:
-    """Where the PodGroup is that the Job owns; "" of a Job without one."""
+    """The API path of the PodGroup that the Job owns; "" for a Job without one."""
     template, metadata = job["spec"]["template"], job["metadata"]
     own: Mapping[str, str] = template["spec"].get("schedulingGroup") or {}
     annotations: Mapping[str, str] = template["metadata"].get("annotations") or {}
@@ -111,7 +111,7 @@ def pod_group_path(job: Object) -> str:
 
 
 def collection_path(group: Object) -> str:
-    """Where such a PodGroup is created."""
+    """The API path at which to create such a PodGroup."""
     return groups_path(group["apiVersion"], group["metadata"]["namespace"])
 
 

@@ -1,4 +1,4 @@
-"""Start script: what the shell does in the container before and after the job's command. Pure."""
+"""The start script, which the container's shell runs around the job's command. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ RUN = "/.tao-job/run"  # folder where the parts are put together
 
 
 def start_script(limit: float | None, grace: int, rank0: str, in_parts: bool) -> str:
-    """`rank0`: the name that each rank waits for; "" of a job with one pod."""
+    """The script. `limit`, `grace`: seconds. `rank0`: the DNS name that each rank waits for; "" for
+    a job with one pod.
+    """
     values = {
         "tao_limit": str(math.ceil(limit)) if limit else "",
         "tao_grace": str(grace),
-        "tao_tells": "yes",  # a kubelet tells the first process of a container alone
+        "tao_tells": "yes",  # a kubelet signals only the first process of a container
         "tao_rank0": rank0,
         "tao_parts": PARTS if in_parts else "",
         "tao_run": RUN,

@@ -26,7 +26,7 @@ OWN_PLACES = ("/dev/shm", "/.tao-job")
 
 @dataclass(frozen=True)
 class VolumeMount:
-    """One place in the pods. `source` is a claim, an object's name, a server's path or a node's."""
+    """One mount of the pods. `source` is a claim, an object's name, a server's path or a node's."""
 
     scheme: str  # "" for a path of the node
     source: str
@@ -62,7 +62,7 @@ class VolumeMount:
 
 
 def read_volume_mounts(given: Any) -> list[VolumeMount]:
-    """Raises FieldError naming the mount that cannot be understood."""
+    """Parse the mounts of a job. Raises FieldError with the mount that is invalid or duplicate."""
     mounts = [read_mount(one) for one in separate(given)]
     targets = [mount.target for mount in mounts]
     for target in targets:
@@ -144,14 +144,14 @@ def made(given: Any, source: str, target: str, read_only: bool) -> VolumeMount:
 
 
 def normal_path(path: str) -> str:
-    """The path without `.` and `..` where that is possible; "" for none."""
+    """The path with `.` and `..` resolved as far as possible; "" for an empty path."""
     if not path:
         return ""
     return posixpath.normpath(path)
 
 
 def may_be_target(path: str) -> bool:
-    """True for a place in the pod that is not the SDK's own."""
+    """True for an absolute path in the pod, other than / and the SDK's own folders."""
     if not path.startswith("/") or path == "/":
         return False
     return not path.startswith(OWN_PLACES)
@@ -167,13 +167,13 @@ def wrong(given: Any) -> FieldError:
 
 
 def results_mount(mounts: Sequence[VolumeMount]) -> VolumeMount | None:
-    """The mount that keeps the results: one at /results that can be written to."""
+    """The mount that stores the results: a writable one at /results. None without one."""
     found = (each for each in mounts if each.target == RESULTS and not each.read_only)
     return next(found, None)
 
 
 def address_of(mount: VolumeMount) -> str:
-    """Where the mount's files are, for people and for `files()`."""
+    """The address of the mount's files, for people and for `files()`."""
     if mount.scheme:
         return "/".join(part for part in (f"{mount.scheme}://{mount.source}", mount.folder) if part)
     return mount.source

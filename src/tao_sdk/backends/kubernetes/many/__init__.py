@@ -1,1 +1,1 @@
-"""What keeps a look at many jobs to a handful of requests."""
+"""Helpers that keep a look at many jobs to a handful of requests."""

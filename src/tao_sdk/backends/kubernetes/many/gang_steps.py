@@ -1,7 +1,7 @@
-"""Gang steps: which attempts with `gang: wait` may have to be parked or resumed now. Pure.
+"""Select the attempts with `gang: wait` that may have to be parked or resumed now. Pure.
 
-A look has seen them all. Before a step each one is asked for again, so only those that may need one
-are named. Not here: the steps (parking.py).
+The input is a look at all attempts. Each step reads its attempt again first, so only the attempts
+that may need a step are selected. Not here: the steps (parking.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def due_steps(found: Mapping[Ref, Seen | None]) -> Iterator[Ref]:
 
 
 def may_need_step(seen: Seen) -> bool:
-    """True for a Job to park, and for a parked one whose pods are gone and whose rest is over."""
+    """True for a Job to park, and for a parked Job whose pods are gone and whose rest is over."""
     try:
         if parse.is_parked(seen.job):
             return not seen.pods and has_rested(seen)

@@ -1,4 +1,4 @@
-"""Ending: an attempt is deleted, and its log followed to its last word."""
+"""Ending: delete an attempt, and follow its log to the end."""
 
 from __future__ import annotations
 
@@ -26,24 +26,26 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.transports.kube import Kube, ignored
 
 MARGIN = 15.0  # seconds beyond the grace until the Job is gone
-LOG_SECONDS = 5.0  # for the last words, once the Job is gone
-OPEN_SECONDS = 5.0  # until the API sends the logs that go with their pods
-LATE_SECONDS = 1.0  # between two looks for pods that were made late
-LATE_SHARE = 0.4  # of the grace, after which a pod that still runs ends late
-KILLED = 137  # the exit code of what SIGKILL has ended
-DELETES = 8  # pods that are deleted at once
+LOG_SECONDS = 5.0  # to finish the log copies once the Job is gone
+OPEN_SECONDS = 5.0  # for the API to begin sending the logs of the pods to delete
+LATE_SECONDS = 1.0  # between two looks for pods that were created late
+LATE_SHARE = 0.4  # of the grace; a pod that still runs after it ends late
+KILLED = 137  # exit code of a process that SIGKILL ended
+DELETES = 8  # pods deleted in parallel
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How one attempt is ended."""
+    """Ends one attempt."""
 
     kube: Kube
     kept: KeptLogs
     ref: Ref
 
     def end(self, grace: timedelta) -> Observation:
-        """Delete what runs. What has ended by itself stays as it was."""
+        """Delete the attempt and return its observation. An attempt that has ended by itself is not
+        touched.
+        """
         pods = self._pods()
         job = self._find_job(pods)
         if job is None:
@@ -67,12 +69,12 @@ class Ending:
         if not gone:
             return look.parse_safely(Seen({**job, "metadata": deleted(job)}, self._pods()))
         if seen.phase is Phase.PENDING and not names.is_second(job):
-            self.end(grace)  # its image has no bash, and somebody has just made the second Job
+            self.end(grace)  # without bash: another client may just have made the second Job
         late_ends.join(LATE_SECONDS)
         return canceled(late_ends.was_killed)
 
     def force(self) -> bool:
-        """Delete the attempt at once, whether or not its node answers. True once all is gone."""
+        """Delete the attempt at once, even if its node does not answer. True once all is gone."""
         delete_pods(self.kube, self._pods(), 0)
         job = look.find_job(self.kube, self.ref.namespace, self.ref.attempt)
         if job is not None:
@@ -86,7 +88,7 @@ class Ending:
         return look.pods_of(self.kube, self.ref.namespace, self.ref.attempt)
 
     def _find_job(self, pods: Sequence[Object]) -> Object | None:
-        """The attempt's Job. Where all pods run, they say enough of it: a question less."""
+        """The attempt's Job. If all pods run, build it from them and save a query."""
         if pods and all(map(parse.runs_undisturbed, pods)):
             owned = parse.job_of_pods(pods)
             if owned is not None:
@@ -94,11 +96,11 @@ class Ending:
         return look.find_job(self.kube, self.ref.namespace, self.ref.attempt)
 
     def delete(self, job: Object, pods: Sequence[Object], grace: int) -> Object:
-        """The pods with the grace, then the Job, only this one as its uid says, in the foreground.
-        Returns the Job as it is left.
+        """Delete the pods with this grace, then the Job in the foreground. Only objects with these
+        uids are deleted. Returns the Job as the cluster then has it.
 
-        In this order: the cluster deletes the pods of a deleted Job with their own grace, and a
-        kubelet that has begun to end a pod takes no other grace for it.
+        The order matters: the cluster deletes the pods of a deleted Job with their own grace, and a
+        kubelet that has begun to end a pod accepts no other grace for it.
         """
         if len(pods) > 1:
             hold_controller(self.kube, job, len(pods))
@@ -106,7 +108,7 @@ class Ending:
         return delete_job(self.kube, job, "Foreground")
 
     def _keep_logs(self, pods: Sequence[Object], has_gone: threading.Event) -> list[LogCopy]:
-        """Copies of the pods' logs, which have begun if the API answers in time."""
+        """Start copies of the pods' logs. Wait OPEN_SECONDS at most for the API to send them."""
         loud = filter(parse.may_have_log, pods)
         uid = self.ref.unique_id
         copies = [self.kept.begin(self.kube, pod, uid, has_gone) for pod in loud]
@@ -116,10 +118,11 @@ class Ending:
         return copies
 
     def _wait_until_gone(self, job: Object, seconds: float, late_grace: int | None) -> bool:
-        """True once the Job is not there any more. One watch; asked anew where that breaks off.
+        """Wait until the Job is gone; False after `seconds`. Watch it, and query it again when the
+        watch breaks off.
 
-        `late_grace`: of pods that the Job's controller has made after they were listed. The garbage
-        collector would give them their own.
+        `late_grace`: the grace for pods that the Job's controller made after they were listed; None
+        if there can be none. The garbage collector would give them their own grace.
         """
         give_up = time.monotonic() + seconds
         while (left := give_up - time.monotonic()) > 0:
@@ -156,10 +159,10 @@ class Ending:
 
 
 class LateEnds(threading.Thread):
-    """Whether a pod was killed that still ran when much of a cancel's grace was over.
+    """Watches for a pod that SIGKILL ended because it used up a cancel's grace.
 
-    A pod takes its exit code with it, so the pods are watched from then on. Most cancels are over
-    before, and cost no further request.
+    A deleted pod takes its exit code with it. So this thread watches the pods that still run after
+    LATE_SHARE of the grace. Most cancels are over before that, and cost no further request.
     """
 
     def __init__(
@@ -177,7 +180,7 @@ class LateEnds(threading.Thread):
             self._watch()
 
     def _watch(self) -> None:
-        """Until the pods that run now are gone."""
+        """Watch until the pods that run now are gone."""
         patience = self._seconds / LATE_SHARE + MARGIN
         params = {
             "watch": "true",
@@ -207,7 +210,7 @@ def canceled(was_killed: bool) -> Observation:
 
 
 def watch_events(response: Any) -> Iterator[Mapping[str, Any]]:
-    """What a watch tells, one object a line. Ends at an error, after which one lists anew."""
+    """The events of a watch, one JSON object a line. Ends at an ERROR event: then list again."""
     while line := response.readline(look.LONGEST_EVENT):
         event = json.loads(line)
         if event.get("type") == "ERROR":
@@ -220,29 +223,29 @@ def deleted(job: Object) -> dict[str, Any]:
 
 
 def begun_grace(pods: Sequence[Object]) -> float:
-    """Seconds that pods have which somebody has deleted before; 0.0 where there is none."""
+    """The longest grace, in seconds, of pods that are already being deleted; 0.0 without any."""
     given = [pod["metadata"].get("deletionGracePeriodSeconds") or 0 for pod in pods]
     return float(max(given, default=0))
 
 
 def has_longer_grace(pod: Object, grace: int) -> bool:
-    """True for a pod that nobody deletes, or that was given more seconds to end."""
+    """True for a pod that is not being deleted, or that has a longer grace than this."""
     given = pod["metadata"].get("deletionGracePeriodSeconds")
     return given is None or given > grace
 
 
 def hold_controller(kube: Kube, job: Object, pods: int) -> None:
-    """Let so many pods end before the Job's controller calls it failed: at the first that is
-    deleted it would delete the others with their own grace. It makes one anew after ten seconds.
+    """Let the Job fail only after this many pods have ended. Otherwise its controller would, at the
+    first deleted pod, delete the others with their own grace. It recreates a pod after ten seconds.
     """
     with ignored(403, 404, 409, 422):  # without the right its own grace counts
         patch_job(kube, job, {}, {"backoffLimit": pods})
 
 
 def delete_job(kube: Kube, job: Object, how: str) -> Object:
-    """The Job as the delete has left it, as far as that is known. Only this one, as its uid says.
+    """Delete the Job with this uid, and return it as the cluster then has it, if it says so.
 
-    `how`: Foreground keeps it there until its pods are gone, Background does not.
+    `how`: Foreground keeps the Job until its pods are gone, Background does not.
     """
     metadata = job["metadata"]
     options = delete_options(job, propagationPolicy=how)
@@ -254,7 +257,7 @@ def delete_job(kube: Kube, job: Object, how: str) -> Object:
 
 
 def delete_pods(kube: Kube, pods: Sequence[Object], grace: int) -> None:
-    """Side by side: each is asked to end at about the same moment."""
+    """Delete the pods in parallel, so that all are told to end at about the same moment."""
     with ThreadPoolExecutor(DELETES, thread_name_prefix="tao-delete") as threads:
         deletions = [threads.submit(delete_pod, kube, pod, grace) for pod in pods]
     for deletion in deletions:
@@ -269,6 +272,6 @@ def delete_pod(kube: Kube, pod: Object, grace: int) -> None:
 
 
 def delete_options(thing: Object, **how: str | int) -> dict[str, Any]:
-    """What a delete sends, so that it is of this object and not of a later one of its name."""
+    """The body of a delete request. Its uid protects a later object of the same name."""
     precondition = {"uid": thing["metadata"]["uid"]}
     return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": precondition, **how}

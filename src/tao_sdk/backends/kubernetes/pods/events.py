@@ -1,4 +1,4 @@
-"""Events: what the cluster reported of an attempt's Job, its pods and their nodes."""
+"""Events: the cluster's reports on an attempt's Job, its pods and their nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 50  # events of one attempt
 
 
 def node_events(kube: Kube, ref: Ref, seen: Seen) -> tuple[NodeEvent, ...]:
-    """Those of the pods' own status, then the warnings that the cluster has recorded."""
+    """Events from the pods' own status, then the cluster's recorded warnings; MOST at most."""
     own = [event for pod in seen.pods for event in events_of_pod(pod)]
     return (*own, *recorded_events(kube, ref, seen))[:MOST]
 
@@ -33,14 +33,16 @@ def events_of_pod(pod: Object) -> Iterator[NodeEvent]:
 
 
 def end_words(pod: Object, done: Object) -> str:
-    """How a container failed. Its own message is the end of its log, unless it never began."""
+    """A text for a failed container: the exit code, or the message if the container never began.
+    Otherwise its message would be only the end of its log.
+    """
     if done.get("reason") in parse.NOT_BEGUN and done.get("message"):
         return str(done["message"])
     return f"exit code {done['exitCode']} on {parse.node_of(pod)}"
 
 
 def recorded_events(kube: Kube, ref: Ref, seen: Seen) -> Iterator[NodeEvent]:
-    """The warnings about the Job and its pods; none where the role may not list them."""
+    """The warnings about the Job and its pods, the newest first; none without the right to list."""
     things = [seen.job["metadata"]["uid"], *(pod["metadata"]["uid"] for pod in seen.pods)]
     events = look.events_about(kube, ref.namespace, things, "type=Warning")
     told: set[tuple[str, str]] = set()

@@ -1,4 +1,4 @@
-"""Files of a pod: those on a claim are seen through a reader's pod, others go with their pod."""
+"""Files of a pod. Files on a claim are read through a reader's pod; others go with their pod."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ADVICE = (
 
 
 class PodFiles:
-    """Says of each path that is on no claim why it cannot be seen from here."""
+    """Files on claims. For any other path, raises PathNotFound with the reason."""
 
     def __init__(self, find_reader: FindReader) -> None:
         self.claims = ClaimFiles(find_reader)

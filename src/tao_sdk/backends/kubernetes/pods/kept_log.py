@@ -1,8 +1,8 @@
-"""Kept logs: copies of logs whose pods are about to go, in files of ours.
+"""Kept logs: local copies of logs whose pods are about to be deleted.
 
-Each line has its time before it, so that a cursor of the API's log goes on in the copy. A copy is
-`.part` until nothing more can come to it, and `.log` from then on. Who writes it holds its lock. A
-line without a time is our own: it says that lines may be missing here.
+Each line starts with its time, so that a cursor of the API's log continues in the copy. A copy is
+named `.part` until it is complete, and `.log` from then on. Its writer holds its lock. A line
+without a time is our own: it says that lines may be missing there.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from tao_sdk.model.errors import PathNotFound, TaoError
 from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports.kube import Kube
 
-MOST = 256 * MiB  # of one copy
+MOST = 256 * MiB  # size of one copy
 FULL = b"tao: the rest of this log was too long to be kept\n"
 BROKEN = b"tao: the copy of this log broke off here; lines after this one may be missing\n"
-AWAY_SECONDS = 300.0  # without an answer of the API, after which a copy is given up
-LONGEST_PAUSE = 5.0  # seconds between two questions that were refused
-WRITER_SECONDS = 10.0  # for another who writes a copy to finish it
-OVER_SECONDS = 15.0  # for who ends a pod to see it gone: that is a question less
+AWAY_SECONDS = 300.0  # without an answer of the API; then the copy is given up
+LONGEST_PAUSE = 5.0  # seconds between two refused requests
+WRITER_SECONDS = 10.0  # for another writer to finish a copy
+OVER_SECONDS = 15.0  # for the thread that ends a pod to see it gone, which saves a query
 LOCK_PAUSE = 0.1  # seconds between two tries to get a lock
 
 
@@ -56,15 +56,15 @@ class KeptLogs:
         self.folder = folder
 
     def path(self, uid: str, rank: int) -> Path:
-        """The file of a copy to which nothing more comes."""
+        """The path of a finished copy."""
         return self.folder / f"{uid[:64]}-{rank}.log"
 
     def is_whole(self, uid: str, rank: int) -> bool:
-        """True for a copy to which nothing more comes."""
+        """True if the copy is finished."""
         return self.path(uid, rank).is_file()
 
     def has(self, uid: str, rank: int) -> bool:
-        """True if something of a log is kept."""
+        """True if there is a copy of any part of the log."""
         with suppress(FileNotFoundError):
             return part_of(self.path(uid, rank)).stat().st_size > 0
         return self.is_whole(uid, rank)
@@ -72,7 +72,7 @@ class KeptLogs:
     def begin(
         self, kube: Kube, pod: Object, uid: str, gone: threading.Event | None = None
     ) -> LogCopy:
-        """Follow a pod's log to its end, in a thread of its own. `gone` is set by who has seen that
+        """Copy a pod's log to its end, in a new thread. The caller sets `gone` once it sees that
         the pod is gone.
         """
         make_folders(self.folder)
@@ -81,8 +81,8 @@ class KeptLogs:
         return copy
 
     def finish(self, uid: str, rank: int, seconds: float = WRITER_SECONDS) -> bool:
-        """True if something of a log is kept whose pod is gone. `seconds`: how long one who still
-        writes it is waited for.
+        """Finish the copy of a log whose pod is gone. True if there is a copy of any part of it.
+        `seconds`: how long to wait for another writer.
         """
         path = self.path(uid, rank)
         with suppress(OSError), locked_part(path, seconds) as file:
@@ -90,7 +90,7 @@ class KeptLogs:
         return self.has(uid, rank)
 
     def read(self, uid: str, rank: int, request: LogRequest) -> Iterator[LogChunk]:
-        """From the cursor on, or the last lines."""
+        """Read a copy from the cursor on, or its last lines."""
         position = Position.parse(request.cursor)
         lines, since = CopiedLines(position), position.since.encode()
         for block in blocks_since(self._open(uid, rank), since, request.tail):
@@ -100,7 +100,7 @@ class KeptLogs:
             yield LogChunk(new, position.cursor)
 
     def _open(self, uid: str, rank: int) -> BinaryIO:
-        """The copy, also if it is finished just now."""
+        """Open the copy, finished or not. It may be renamed at this moment, so try `.log` twice."""
         path = self.path(uid, rank)
         with suppress(FileNotFoundError):
             return path.open("rb")
@@ -113,13 +113,13 @@ class KeptLogs:
             path.unlink(missing_ok=True)
 
     def first_moment(self, uid: str, rank: int) -> datetime | None:
-        """When the first line of a copy was written."""
+        """The time of the first line of a copy."""
         with self._open(uid, rank) as file:
             return moment_of(time_of(file.readline(100)))
 
 
 class CopiedLines(Lines):
-    """The lines of a copy. Our own come with the line after them."""
+    """The lines of a copy. Our own line comes together with the line after it."""
 
     def _take_untimed(self, line: bytes) -> None:
         self.notice = line + b"\n"
@@ -131,7 +131,7 @@ class CopiedLines(Lines):
 class LogCopy(threading.Thread):
     """Copies a pod's log until its container has ended. `began` is set once the API sends it.
 
-    What breaks is asked for again, from the last line of the copy on.
+    After a broken answer, the thread asks again from the last line of the copy on.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class LogCopy(threading.Thread):
     def run(self) -> None:
         with suppress(OSError), locked_part(self.path, AWAY_SECONDS, create=True) as file:
             if self.path.is_file():
-                return  # another has finished it
+                return  # another writer has finished it
             self._copy(file)
 
     def _note_answer(self) -> None:
@@ -164,7 +164,9 @@ class LogCopy(threading.Thread):
         self.answered_at = time.monotonic()
 
     def _copy(self, file: BinaryIO) -> None:
-        """A copy that is given up, because the API does not answer, stays a part."""
+        """Copy until the log ends. If the API does not answer for AWAY_SECONDS, give up, and the
+        copy stays a `.part`.
+        """
         position, pause = last_position(file), PAUSE
         while time.monotonic() - self.answered_at < AWAY_SECONDS:
             before = self.answered_at
@@ -178,7 +180,7 @@ class LogCopy(threading.Thread):
             time.sleep(pause)
 
     def _copy_once(self, file: BinaryIO, position: Position) -> bool:
-        """Copy what one answer of the API has. True if that was the rest of the log."""
+        """Copy one answer of the API. True if that was the rest of the log, or the copy is full."""
         for data in read_on(self.log, position):
             self._note_answer()
             file.write(data)
@@ -200,7 +202,7 @@ def has_ended(kube: Kube, path: str) -> bool:
 
 
 def read_on(log: PodLog, position: Position) -> Iterator[bytes]:
-    """What comes behind the position, until the log ends or is silent. Raises TaoError."""
+    """The log after the position, until it ends or is silent. Raises TaoError."""
     with told_as_broken():
         for chunk in log.read_once(position, follow=True):
             yield chunk.data
@@ -210,15 +212,16 @@ def read_on(log: PodLog, position: Position) -> Iterator[bytes]:
 
 
 def part_of(path: Path) -> Path:
-    """The file of a copy that still grows, or that nobody has finished."""
+    """The path of a copy that still grows, or that nobody has finished."""
     return path.with_suffix(".part")
 
 
 @contextmanager
 def locked_part(path: Path, seconds: float, create: bool = False) -> Generator[BinaryIO]:
-    """The part of a copy, which nobody else writes meanwhile.
+    """Open the `.part` of a copy with its write lock held.
 
-    Raises OSError where there is none (any more), and if another still writes it after `seconds`.
+    Raises OSError if there is no `.part` (any more), or another writer still holds the lock after
+    `seconds`.
     """
     part, flags = part_of(path), os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
     descriptor = os.open(part, flags | (os.O_CREAT if create else 0), 0o600)
@@ -231,7 +234,7 @@ def locked_part(path: Path, seconds: float, create: bool = False) -> Generator[B
 
 
 def wait_for_lock(descriptor: int, seconds: float) -> None:
-    """Raises BlockingIOError if another still holds the lock after that time."""
+    """Take the lock. Raises BlockingIOError if another still holds it after `seconds`."""
     give_up = time.monotonic() + seconds
     while True:
         try:
@@ -243,7 +246,9 @@ def wait_for_lock(descriptor: int, seconds: float) -> None:
 
 
 def last_position(file: BinaryIO) -> Position:
-    """How far the log was copied. A last line without its end is cut off: it is copied anew."""
+    """The position up to which the log was copied. Cut off an unfinished last line, to copy it
+    again.
+    """
     position = Position()
     lines, whole = CopiedLines(position), 0
     file.seek(0)
@@ -257,8 +262,8 @@ def last_position(file: BinaryIO) -> Position:
 
 
 def close_copy(file: BinaryIO, path: Path, words: bytes) -> None:
-    """Nothing more comes to this copy, which is not whole, as a last line says. An empty one goes:
-    it would say that the log was empty.
+    """Finish an incomplete copy, with a last line `words` that says so. Remove an empty copy: it
+    would look like an empty log.
     """
     part, time = part_of(path), last_time(file)
     if not time:
@@ -279,8 +284,8 @@ def last_time(file: BinaryIO) -> str:
 
 
 def blocks_since(file: BinaryIO, since: bytes, tail: int | None) -> Iterator[bytes]:
-    """The lines of a copy that were written at that second or later, each with those of our own
-    before it; of a tail the last ones.
+    """The lines of a copy from the second `since` on, each with our own line before it; with
+    `tail`, only among the last lines.
     """
     own = b""
     with file:

@@ -1,11 +1,12 @@
-"""Reading the log of one rank: from a cursor, from its last lines, and on until it has ended. Flat
-memory.
+"""Read the log of one rank: from a cursor, or its last lines, and on until it ends. Flat memory.
 
-A cursor is `FIRST=COUNT,... BYTES LAST`: how many lines of each of the last seconds have been read,
-with the time of each one's first line, how many bytes of the line after them, and the time of the
-last line. The API serves lines from a second on, and nothing finer. It serves the newest file of a
-log alone: where the first line that was counted is not there any more, the log was rotated, and
-what was read is told from what is new by the time of the last line.
+A cursor is `FIRST=COUNT,... BYTES LAST`. FIRST=COUNT, for each of the last seconds: the time of the
+second's first line, and the number of lines read. BYTES: the bytes read of the line after them.
+LAST: the time of the last line.
+
+The API serves lines from a given second on, nothing finer, and only from the newest file of a log.
+If the first counted line is missing from its answer, the log was rotated. Then the time of the last
+line separates old lines from new ones.
 """
 
 from __future__ import annotations
@@ -27,47 +28,47 @@ from tao_sdk.backends.kubernetes.look import core_path, get
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
 from tao_sdk.transports.kube import READ_SECONDS, Kube, KubeError
 
-FOLLOW_SECONDS = 30.0  # of silence, after which the log is asked for anew
-PAUSE = 0.5  # seconds between an answer's end and the next question, while the container lives
+FOLLOW_SECONDS = 30.0  # of silence; then the log is requested again
+PAUSE = 0.5  # seconds between an answer's end and the next request, while the container lives
 BLOCK = 64 * 1024
 LONGEST_HELD = 256 * 1024  # bytes of an unfinished line
 LATE_SECONDS = (
-    60.0  # of silence at a log's start, before which something may have been rotated away
+    60.0  # from the container's start to a log's first line; beyond it, lines may be rotated away
 )
-KEPT_SECONDS = 3  # whose lines are counted one by one: late lines may be older than those before
+KEPT_SECONDS = 3  # seconds whose lines a cursor counts: a late line may be older than those before
 STAMP = len("2026-01-01T00:00:00")
 LONGEST_TIME = len("2026-01-01T00:00:00.123456789+00:00")
-# A kubelet answers 400 whatever keeps it from a log, and 404 while it does not know the pod.
+# A kubelet answers 400 for any obstacle to a log, and 404 while it does not know the pod.
 EARLY = (400, 404)
-LOST = "is terminated"  # a kubelet's words for a container of which it has no log
+LOST = "is terminated"  # a kubelet's words for a container without a log
 REMOVED = "unable to retrieve container logs"  # ... for a container that it has removed
-# A line of the log begins with its time. The kubelet writes its own trouble between them, without.
+# A line of the log begins with its time. The kubelet's own error messages between them have none.
 TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 TIMES = re.compile(rb"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,16}) ", re.MULTILINE)
 ELSEWHERE = "What the job wrote to its results is still there."
-LONGEST_TROUBLE = 500  # bytes of it that are told
+LONGEST_TROUBLE = 500  # bytes of a kubelet's error message to show
 ROTATED = b"tao: the cluster rotated this log here; lines before the next one may be missing\n"
 BEGINS_LATE = (
     "tao: this log begins {seconds:.0f} s after the start of rank {rank}: of a long log the "
     "cluster keeps the newest part alone\n"
 )
-FAILURES = 5  # broken answers in a row, after which the reader is told
+FAILURES = 5  # broken answers in a row before the reader gets an error
 
 
 @dataclass
 class Position:
-    """How far a log has been read."""
+    """The position up to which a log has been read."""
 
     counts: dict[str, int] = field(default_factory=dict[str, int])  # second -> lines read of it
-    held: int = 0  # bytes of the next line that were read
+    held: int = 0  # bytes read of the next line
     firsts: dict[str, str] = field(
         default_factory=dict[str, str]
     )  # second -> its first line's time
-    last: str = ""  # the time of the last line of which something was read
+    last: str = ""  # the time of the last line that was read at least in part
 
     @classmethod
     def parse(cls, cursor: str) -> Position:
-        """The position that `cursor` wrote; the start for anything else."""
+        """Parse a cursor from `cursor`; the start of the log for any other text."""
         seconds, held, last = (*cursor.split(" "), "", "")[:3]
         pairs = [each.rpartition("=") for each in seconds.split(",")]
         known = all(len(first) >= STAMP and count.isdigit() for first, _, count in pairs)
@@ -84,31 +85,31 @@ class Position:
 
     @property
     def since(self) -> str:
-        """The second from which on the log has to be asked for; "" for all of it."""
+        """The second from which to request the log; "" for all of it."""
         return min(self.counts, default="")
 
     @property
     def since_time(self) -> str:
-        """The same as the API takes it, in the time zone of the log's node."""
+        """`since` as the API accepts it, in the time zone of the log's node."""
         return f"{self.since}{zone_of(self.last)}" if self.since else ""
 
     @property
     def lines(self) -> int:
-        """How many lines from that second on were read."""
+        """The number of lines read from that second on."""
         return sum(self.counts.values())
 
     @property
     def first(self) -> str:
-        """The time of the first of these lines; "" where it is not known."""
+        """The time of the first of these lines; "" if it is not known."""
         return self.firsts.get(next(iter(self.counts), ""), "")
 
     def pass_line(self, time: str) -> None:
-        """One more line was read to its end."""
+        """Count one more line, read to its end."""
         self.pass_lines(time, time, 1)
 
     def pass_lines(self, first: str, last: str, count: int) -> None:
-        """So many more lines of one second were read to their ends. `first` is the time of the
-        first of them, `last` of the line that was read last.
+        """Count more lines of one second, read to their ends. `first`: the time of the first of
+        them. `last`: the time of the last line read.
         """
         second = first[:STAMP]
         self.held, self.last = 0, last
@@ -124,49 +125,49 @@ class Position:
             self.firsts.pop(oldest, None)
 
     def pass_bytes(self, time: str, held: int) -> None:
-        """Some bytes of the next line were read."""
+        """Note that `held` bytes of the next line were read."""
         self.held, self.last = held, time
         self.counts.setdefault(time[:STAMP], 0)
 
 
 def time_of(line: bytes) -> str:
-    """The time before a line, as the API writes it."""
+    """The time at the start of a line, as the API writes it."""
     return line.partition(b" ")[0][:LONGEST_TIME].decode("ascii", "replace")
 
 
 def words_of(line: bytes) -> str:
-    """What a kubelet wrote without a time."""
+    """A kubelet's message, a line without a time, cut to LONGEST_TROUBLE."""
     return line[:LONGEST_TROUBLE].decode(errors="replace")
 
 
 def zone_of(time: str) -> str:
-    """`Z` or `+02:00`: nodes write their own."""
+    """The time zone, such as `Z` or `+02:00`: each node writes its own."""
     return time[STAMP:].lstrip(".0123456789") or "Z"
 
 
 def moment_of(time: str) -> datetime | None:
-    """The second of a line's time."""
+    """A line's time to the second, or None."""
     return parse.moment(f"{time[:STAMP]}{zone_of(time)}")
 
 
 class Lines:
-    """The lines of what the API sends; what was read is left out. Without their times, except where
-    `stamped`.
+    """Turns the API's data into new lines: lines that were read before are left out. The lines lose
+    their times, unless `stamped`.
     """
 
     def __init__(self, position: Position, stamped: bool = False) -> None:
         self.position, self.stamped = position, stamped
         self.skip = position.lines  # lines that the answer repeats
         self.read_until = ""  # of a rotated log: the time of the last line that was read
-        self.notice = b""  # of what is missing, before the next new line
-        self.rest = b""  # of a line that has not ended
+        self.notice = b""  # about missing lines, to put before the next new line
+        self.rest = b""  # the start of a line that has not ended
         self.time = ""  # of a long line that has not ended
-        self.passed = 0  # bytes of that line that were seen
-        self.trouble = ""  # what the kubelet wrote in the log's place
+        self.passed = 0  # bytes seen of that line
+        self.trouble = ""  # the kubelet's message in place of the log
         self._began = False
 
     def feed(self, data: bytes) -> bytes:
-        """What is new in it."""
+        """Take more data and return the new text in it."""
         whole, newline, self.rest = (self.rest + data).rpartition(b"\n")
         new = [self._end_lines(whole)] if newline else []
         if len(self.rest) > LONGEST_HELD:
@@ -174,7 +175,7 @@ class Lines:
         return b"".join(new)
 
     def close(self) -> bytes:
-        """What there is of a line that has not ended."""
+        """Return the new text of a line that has not ended."""
         text, self.rest = self._text(self.rest), b""
         if not self.time:
             return b""
@@ -187,8 +188,8 @@ class Lines:
         return self._noticed(self._stamp(text[max(known - before, 0) :], known))
 
     def _end_lines(self, whole: bytes) -> bytes:
-        """What is new of whole lines. They are counted together where that comes to the same: a
-        long log has millions.
+        """The new text of whole lines. If the result is the same, they are counted together: a
+        long log has millions of lines.
         """
         times = TIMES.findall(whole) if self._all_is_new() else []
         if len(times) != whole.count(b"\n") + 1 or not self._pass_together(times):
@@ -197,12 +198,14 @@ class Lines:
         return told + b"\n"
 
     def _all_is_new(self) -> bool:
-        """True if a line begins here, and it and those after it are to be told."""
+        """True if a line begins here, and this line and all after it are new."""
         is_known = self.skip or self.read_until or self.position.held
         return self._began and not (is_known or self.notice or self.time)
 
     def _pass_together(self, times: Sequence[bytes]) -> bool:
-        """False where lines are out of order: which seconds are counted depends on it."""
+        """Count these lines by second. False, without counting, if they are out of order: the order
+        decides which seconds a cursor keeps.
+        """
         counts = Counter(time[:STAMP] for time in times)
         if list(counts) != sorted(counts):
             return False
@@ -227,7 +230,7 @@ class Lines:
         return self._noticed(self._stamp(new + b"\n", known))
 
     def _is_known(self, time: str) -> bool:
-        """True for a line that was read before, to its end."""
+        """True for a line that was already read to its end."""
         if self.skip:
             return True
         if not self.read_until:
@@ -240,7 +243,7 @@ class Lines:
         return False
 
     def _stamp(self, new: bytes, known: int) -> bytes:
-        """`new`, with the line's time before it where that is wanted and it begins the line."""
+        """`new`, after the line's time if `stamped` and `new` begins the line."""
         begins_line = self.stamped and new and not known
         return self.position.last.encode() + b" " + new if begins_line else new
 
@@ -249,7 +252,9 @@ class Lines:
         return notice + new
 
     def _begin(self, time: str) -> None:
-        """See by the first line whether the answer repeats what was counted."""
+        """Check by the first line that the answer repeats the counted lines. If not, the log was
+        rotated: go by times, and add a notice if lines may be missing.
+        """
         self._began = True
         position = self.position
         expected = position.last if position.held else ""
@@ -262,7 +267,7 @@ class Lines:
             self.notice = b"\n" + ROTATED if position.held else ROTATED
 
     def _text(self, line: bytes) -> bytes:
-        """The line without its time, which is kept until the line has ended."""
+        """The line without its time, which `self.time` keeps until the line has ended."""
         if self.time:
             return line
         stamp, space, text = line.partition(b" ")
@@ -277,18 +282,20 @@ class Lines:
         return text
 
     def _take_untimed(self, line: bytes) -> None:
-        """A line without a time is none of the log's."""
+        """Take a line without a time: a message of the kubelet, not a line of the log."""
         self.trouble = words_of(line)
 
 
 def do_nothing() -> None:
-    """For a reader who need not know when the API answers."""
+    """The `on_answer` of a reader that does not need it."""
 
 
 @dataclass(frozen=True)
 class PodLog:
-    """The log of one pod. `has_ended` looks whether more can come; `on_answer` is called each time
-    that the API begins to send. `stamped`: each line with its time before it.
+    """The log of one pod.
+
+    `has_ended`: True if no more lines can come. `on_answer` is called each time the API begins to
+    send. `stamped`: put its time before each line.
     """
 
     kube: Kube
@@ -308,7 +315,7 @@ class PodLog:
             if not request.follow:
                 return
         failures = 0
-        is_first = not position.counts  # what is there comes first, then what is written
+        is_first = not position.counts  # first read the existing lines, then follow
         while True:
             over = not request.follow or self.has_ended()
             try:
@@ -327,8 +334,8 @@ class PodLog:
             time.sleep(PAUSE)
 
     def _read_tail(self, position: Position, tail: int) -> Iterator[LogChunk]:
-        """The last lines. All lines since the first of them are counted: a later question repeats
-        those of its whole second.
+        """The last lines. All lines from the start of the first one's second are counted, because a
+        later request repeats that whole second.
         """
         last = b"".join(self._blocks({"tailLines": max(tail, 1)}))
         if not last:
@@ -347,7 +354,7 @@ class PodLog:
             self._refuse(lines.trouble)
 
     def read_once(self, position: Position, follow: bool) -> Iterator[LogChunk]:
-        """What one answer of the API has behind the position, which goes on with it."""
+        """The text after the position in one answer of the API. Moves the position forward."""
         lines = Lines(position, self.stamped)
         asked = {
             "follow": "true" if follow else None,
@@ -365,8 +372,8 @@ class PodLog:
             self._refuse(lines.trouble)
 
     def _after_notice(self, blocks: Iterator[bytes], lines: Lines) -> Iterator[bytes]:
-        """The same blocks. Of a log that is long and begins late the start may be missing, which a
-        line says.
+        """The same blocks. Adds a notice to `lines` if the log is long and begins late: its start
+        may be missing.
         """
         begun = b""
         for data in blocks:
@@ -381,14 +388,14 @@ class PodLog:
         yield from blocks
 
     def _seconds_late(self, begun: bytes) -> float:
-        """How long after its container's start a log begins."""
+        """The seconds from the container's start to the log's first line; 0.0 if not known."""
         first = moment_of(time_of(begun))
         if first is None or self.started_at is None:
             return 0.0
         return (first - self.started_at).total_seconds()
 
     def _blocks(self, asked: Mapping[str, Any]) -> Iterator[bytes]:
-        """What the API sends of the log; nothing while the container has not started."""
+        """The blocks of the log that the API sends; nothing while the container has not started."""
         params = {"container": names.CONTAINER, "timestamps": "true", **asked}
         seconds = FOLLOW_SECONDS if asked.get("follow") else READ_SECONDS
         try:
@@ -408,9 +415,9 @@ class PodLog:
             answer.close()
 
     def _refuse(self, words: str) -> None:
-        """Return where the container has not started. `words`: what came in the log's place.
+        """Return if the container has not started. `words`: the message in place of the log.
 
-        Raises PathNotFound where no log will come any more, Unreachable where one is there.
+        Raises PathNotFound if no log can come any more, Unreachable if there is a log.
         """
         pod = get(self.kube, core_path(self.namespace, "pods", self.pod))
         if pod is None:
@@ -423,13 +430,13 @@ class PodLog:
 
 
 def is_lost(words: str) -> bool:
-    """True for what a kubelet says of a container that has ended and whose log it does not have."""
+    """True for a kubelet's message that it has no log of a container that has ended."""
     return LOST in words or words.startswith(REMOVED)
 
 
 @contextmanager
 def told_as_broken() -> Generator[None]:
-    """A connection that breaks becomes Unreachable."""
+    """Turn the error of a broken connection into Unreachable."""
     try:
         yield
     except TaoError:

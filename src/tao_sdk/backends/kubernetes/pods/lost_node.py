@@ -1,6 +1,6 @@
-"""Lost nodes: the log and the Job of an attempt whose node does not answer any more.
+"""Lost nodes: the log and the Job of an attempt whose node no longer answers.
 
-Not here: that such an attempt has ended (parse.py), and who forces its pods away (ending.py).
+Not here: the end of such an attempt (parse.py), and the forced deletion of its pods (ending.py).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.plan import Attempt
 from tao_sdk.transports.kube import Kube
 
-TRIES = 2  # to read a log; each may take as long as a question to a server that does not answer
-GONE = "gone"  # the cursor behind a line that says that there is no more
+TRIES = 2  # to read a log; each may last as long as a request to a silent server
+GONE = "gone"  # the cursor after the line that says that the rest is gone
 LOST = "tao: {what} of rank {rank} is lost with its node {node}, which does not answer\n"
 
 
 def read_log(
     kube: Kube, pod: Object, request: LogRequest, read: Callable[[LogRequest], Iterator[LogChunk]]
 ) -> Iterator[LogChunk]:
-    """What `read` reads of the pod's log. If its node is lost, a line says that the rest is gone.
+    """The pod's log, by `read`. If its node is lost, a last line says that the rest is gone.
 
-    Raises Unreachable while the cluster has not given the node up.
+    Raises Unreachable if the log cannot be read and the cluster has not given up the node.
     """
     for _ in range(TRIES):
         try:
@@ -44,7 +44,7 @@ def read_log(
 
 
 def is_lost(kube: Kube, pod: Object) -> bool:
-    """True if the pod was given up with its node, as the cluster says now."""
+    """True if the cluster, queried now, has given up the pod with its node."""
     metadata = pod["metadata"]
     now = look.get(kube, look.core_path(metadata["namespace"], "pods", metadata["name"]))
     return now is not None and is_on_lost_node(now)
@@ -55,8 +55,8 @@ def is_on_lost_node(pod: Object) -> bool:
 
 
 def remove_stuck_job(kube: Kube, namespace: str, attempt: Attempt) -> None:
-    """Delete the Job of an attempt that was replaced, if it waits for a lost node: its TTL never
-    begins. What cannot be deleted stays until the job is removed.
+    """Delete the Job of a replaced attempt if it waits for a lost node: its TTL would never begin.
+    A Job that cannot be deleted stays until the job is removed.
     """
     with suppress(TaoError):
         job = look.find_job(kube, namespace, attempt)

@@ -1,7 +1,8 @@
-"""Parking: a job of which only some ranks find room gives their nodes back, and waits until all do.
+"""Parking: a job with room for only some ranks gives back its nodes until all ranks find room.
 
-The Job is suspended, so that it holds nothing, and resumed. Any client may do either step again.
-Here: when, and the logs of the pods that go. Not here: what is said of such a job (parse.py).
+To park is to suspend the Job, so that it holds no node; later it is resumed. Any client may repeat
+either step. Here: when to do them, and the logs of the deleted pods. Not here: the observation of
+such a job (parse.py).
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
 from tao_sdk.transports.kube import Kube, ignored
 
-LOG_SECONDS = 10.0  # for the last words of the pods that go
-LONGEST_REST = 30.0  # seconds after which a parked job may run again
+LOG_SECONDS = 10.0  # to finish copying the logs of the deleted pods
+LONGEST_REST = 30.0  # seconds; a parked job may run again after this time at the latest
 NODES_SECONDS = 5.0  # between two looks at all nodes and pods of the cluster
 MALFORMED = (KeyError, TypeError, ValueError)  # somebody has written into the Job
-FILL_SECONDS = 60.0  # beyond its gang timeout, in which another job's ranks may still find room
+FILL_SECONDS = 60.0  # beyond its gang timeout: another job's ranks may still find room then
 
 
 # When
@@ -44,10 +45,10 @@ class Parking:
 
     def __init__(self, kube: Kube, logs: ParkedLogs) -> None:
         self.kube, self.logs = kube, logs
-        self._nodes_at = -NODES_SECONDS  # when it was last seen whether a job fits
+        self._nodes_at = -NODES_SECONDS  # time of the last look at the nodes
 
     def attend(self, observed: Mapping[Ref, Observation]) -> None:
-        """Park the jobs whose ranks have waited too long for others. Resume one that fits."""
+        """Park the jobs whose ranks have waited too long for others. Resume one job that fits."""
         waiting = [ref for ref, seen in observed.items() if seen.phase is Phase.PENDING]
         parked: list[Seen] = []
         for ref in filter(is_gang, waiting):
@@ -64,7 +65,7 @@ def is_gang(ref: Ref) -> bool:
 
 
 def park_overdue(kube: Kube, logs: ParkedLogs, ref: Ref) -> list[Seen]:
-    """The job, if it is parked already."""
+    """Park the job if its ranks have waited too long. Return it if it was parked already."""
     seen = look.see(kube, ref)
     if seen is None:
         return []
@@ -77,14 +78,16 @@ def park_overdue(kube: Kube, logs: ParkedLogs, ref: Ref) -> list[Seen]:
 
 
 def park(kube: Kube, logs: ParkedLogs, ref: Ref, seen: Seen) -> None:
-    """Suspend the Job. The cluster deletes its pods, and counts none of them as failed."""
+    """Suspend the Job, and copy its pods' logs. The cluster deletes its pods, and counts none of
+    them as failed.
+    """
     if change(kube, seen.job, {names.PARKED_AT: utc_now().isoformat()}, suspend=True):
         logs.keep(kube, ref, [pod for pod in seen.pods if parse.may_have_log(pod)])
 
 
 def resume_first(kube: Kube, parked: Sequence[Seen]) -> None:
-    """Resume the oldest job whose ranks all find room. One at a time: its pods are not seen on
-    their nodes at once.
+    """Resume the oldest job whose ranks all find room. Only one at a time: it takes a while until
+    its pods show on their nodes.
     """
     rested = sorted(filter(has_rested, parked), key=age_of)
     if not rested or any(another_fills(kube, seen.job) for seen in rested):
@@ -101,8 +104,8 @@ def age_of(seen: Seen) -> str:
 
 
 def has_rested(seen: Seen) -> bool:
-    """True after a time that differs from job to job, so that two jobs that were parked at once do
-    not take each other's room again.
+    """True once the Job's rest is over. The rest differs from job to job, so that two jobs parked
+    at the same time do not take each other's room again.
     """
     since = parse.parked_at(seen.job)
     if since is None or since > utc_now():  # by another clock
@@ -111,7 +114,9 @@ def has_rested(seen: Seen) -> bool:
 
 
 def rest_of(job: Object) -> timedelta:
-    """Between nothing and LONGEST_REST, or the gang timeout if that is shorter."""
+    """The time for which the Job stays parked: from zero to LONGEST_REST, or to the gang timeout if
+    that is shorter.
+    """
     notes = parse.part(job["metadata"], "annotations")
     number = zlib.crc32(f"{job['metadata']['uid']} {notes.get(names.PARKED_AT)}".encode())
     longest = min(LONGEST_REST, parse.gang_timeout(job))
@@ -119,14 +124,14 @@ def rest_of(job: Object) -> timedelta:
 
 
 def another_fills(kube: Kube, job: Object) -> bool:
-    """True while another such job of the namespace has been resumed and not all its ranks run."""
+    """True while another such job of the namespace was resumed and not all its ranks run."""
     jobs = look.items(kube, jobs_path(job["metadata"]["namespace"]), labelSelector=names.OURS)
     return any(map(is_filling, jobs))
 
 
 def is_filling(job: Object) -> bool:
-    """True of a Job whose ranks are finding their nodes. One that nobody watches does not count
-    for ever.
+    """True for a Job whose ranks are finding their nodes. A Job that nobody watches stops counting
+    FILL_SECONDS after its gang timeout.
     """
     status = job["status"]
     began = parse.moment(status.get("startTime"))
@@ -140,7 +145,7 @@ def is_filling(job: Object) -> bool:
 
 
 def change(kube: Kube, job: Object, notes: Mapping[str, str | None], suspend: bool) -> bool:
-    """True if the Job was still as it was seen, and is changed."""
+    """Change the Job. True if that worked; False if it is gone or no longer as it was seen."""
     version = job["metadata"]["resourceVersion"]
     noted = {"resourceVersion": version, "annotations": notes}
     with ignored(404, 409):
@@ -149,17 +154,17 @@ def change(kube: Kube, job: Object, notes: Mapping[str, str | None], suspend: bo
     return False
 
 
-# The logs of pods that were parked
+# The logs of parked jobs
 
 
 class ParkedLogs:
-    """Copies of the logs of pods that went when their jobs were parked, one a rank and time."""
+    """Copies of the logs of pods that parking deleted, one for each rank and parking."""
 
     def __init__(self, folder: Path) -> None:
         self.copies = KeptLogs(folder)
 
     def keep(self, kube: Kube, ref: Ref, pods: Sequence[Object]) -> None:
-        """Follow the logs to their ends. What comes after LOG_SECONDS may be lost."""
+        """Copy the logs to their ends. Lines that come after LOG_SECONDS may be lost."""
         give_up = time.monotonic() + LOG_SECONDS
         copies = [self._begin(kube, ref, pod) for pod in pods]
         for copy in copies:
@@ -172,13 +177,13 @@ class ParkedLogs:
         return self.copies.begin(kube, pod, key)
 
     def keys(self, ref: Ref, rank: int) -> list[str]:
-        """What the copies of a rank's logs are called, the oldest first."""
+        """The keys of the copies of a rank's logs, the oldest first."""
         found = self.copies.folder.glob(f"{ref.unique_id[:64]}-???-{rank}.*")
         return sorted({path.stem.removesuffix(f"-{rank}") for path in found})
 
     def read(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
-        """What the rank's earlier pods have said, from the cursor on; of a tail the last one's. The
-        last chunk's cursor goes on in the log of the newer pod.
+        """The logs of the rank's earlier pods, from the cursor on; for a tail, only the last pod's.
+        The last chunk's cursor continues in the log of the newer pod.
         """
         keys = self.keys(ref, request.rank)
         for key in keys if request.tail is None else keys[-1:]:
@@ -195,6 +200,6 @@ class ParkedLogs:
 
 
 def cursor_in(cursor: str, begun: datetime | None) -> str:
-    """The cursor in a log that begins then: "" where it belongs to an earlier pod's."""
+    """The cursor for a log that began at `begun`; "" if the cursor is of an earlier pod's log."""
     last = moment_of(Position.parse(cursor).last)
     return "" if last and begun and last < begun else cursor

@@ -1,6 +1,6 @@
-"""Pulls: an image whose registry no node can reach for too long ends its attempt.
+"""Pulls: end an attempt if no node reaches the image's registry within the pull timeout.
 
-The Job itself is told, so that every client sees the same end, and the GPUs are free again.
+The end is written into the Job itself, so that every client sees it and the GPUs are free again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NETWORK = re.compile(
     "|no route to host|network is unreachable|context deadline exceeded|EOF|server misbehaving"
     "|429 Too Many|50[0234] [A-Z]"
 )
-LONGEST_WORDS = 2000  # characters of the registry's words that are kept
+LONGEST_WORDS = 2000  # characters of the registry's message to store
 
 
 def end_overdue(kube: Kube, observed: Mapping[Ref, Observation]) -> None:
-    """Give up the pulls that have failed for longer than their jobs allow."""
+    """Give up the pulls that have failed for longer than their jobs' pull timeouts."""
     for ref, seen in observed.items():
         if is_unreachable(seen) and may_be_overdue(ref):
             with suppress(TaoError):  # the next look tries again
@@ -45,7 +45,7 @@ def is_unreachable(seen: Observation) -> bool:
 
 
 def may_be_overdue(ref: Ref) -> bool:
-    """False while the Job is younger than its time, so that the cluster is not asked."""
+    """False while the Job is younger than its pull timeout, to save a query."""
     created = parse.moment(ref.details.get("created"))
     return created is None or has_passed(created, float(ref.details.get("pull_timeout") or 0))
 
@@ -65,7 +65,9 @@ def give_up_overdue(kube: Kube, ref: Ref) -> None:
 
 
 def first_failure(kube: Kube, seen: Seen) -> datetime | None:
-    """When the first pull of the attempt's pods has failed, as the cluster's events tell."""
+    """The time of the first failed pull of the attempt's pods, from the cluster's events; None
+    without such an event or the right to list events.
+    """
     pods = {pod["metadata"]["uid"] for pod in seen.pods}
     path = core_path(seen.job["metadata"]["namespace"], "events")
     try:
@@ -78,7 +80,7 @@ def first_failure(kube: Kube, seen: Seen) -> datetime | None:
 
 
 def give_up(kube: Kube, job: Object, why: str) -> None:
-    """Write down why, and let the cluster end the Job: only this one, as its uid says."""
+    """Write the reason into the Job with this uid, and let the cluster end it."""
     notes = {names.PULL_FAILED: why[:LONGEST_WORDS]}
     with ignored(403, 404, 409, 422):
         patch_job(kube, job, {"annotations": notes}, {"activeDeadlineSeconds": 1})

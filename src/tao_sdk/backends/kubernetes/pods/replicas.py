@@ -1,6 +1,4 @@
-"""Replicas: the ranks of an attempt, those without a pod too, and what keeps each from running.
-Pure.
-"""
+"""Replicas: the ranks of an attempt, with or without a pod, and why each does not run. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ FAILED_POD = "Failed"
 
 
 def replicas_of(seen: Seen) -> Sequence[Replica]:
-    """One for each rank, in order."""
+    """One replica for each rank, in order."""
     pods = {parse.rank_of(pod): pod for pod in seen.pods}
     ranks = sorted({*range(seen.ranks), *pods})
     return [
@@ -41,7 +39,7 @@ def replica_of_pod(rank: int, pod: Object) -> Replica:
 
 
 def issue_of_pod(pod: Object) -> Issue:
-    """Why the pod does not run; nothing of one that runs or has succeeded."""
+    """Why the pod does not run; NO_ISSUE if it runs or has succeeded."""
     if parse.disruption(pod) or pod["status"].get("reason"):
         return disruption_issue(pod)
     if done := parse.terminated(pod):
@@ -61,7 +59,9 @@ def disruption_issue(pod: Object) -> Issue:
 
 
 def failure_issue(done: Object) -> Issue:
-    """Of a container that ended by itself its message is the end of its log, and is left out."""
+    """Why a container failed; NO_ISSUE for exit code 0. The message of a container that began is
+    the end of its log, and is left out.
+    """
     code = int(done.get("exitCode") or 0)
     if code == 0:
         return NO_ISSUE

@@ -1,6 +1,6 @@
-"""Room: what an attempt that no node takes asks for, what the nodes have, and who holds it.
+"""Room: for an attempt that no node takes, its requests, the nodes' resources and their holders.
 
-Not here: the words for it (job/checks.py), which are those of the checks before submit.
+Not here: the texts (job/checks.py), which the checks before submit use too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tao_sdk.transports.kube import Kube, KubeError
 
 
 def with_room_words(kube: Kube, seen: Seen) -> Seen:
-    """The same, with more behind the scheduler's words: as far as the role may see the nodes."""
+    """The same, with details about the nodes after the scheduler's message, as far as the role may
+    see the nodes.
+    """
     if not any(map(parse.is_unschedulable, seen.pods)):
         return seen
     words = checks.room_words(seen.job, facts_now(kube, seen.job))
@@ -28,7 +30,7 @@ def with_room_words(kube: Kube, seen: Seen) -> Seen:
 
 
 def facts_now(kube: Kube, job: Object) -> KubernetesFacts:
-    """The nodes and what is held of them; nothing of what the role may not list."""
+    """The nodes and the resources in use, without the parts that the role may not list."""
     facts = KubernetesFacts()
     with suppress(KubeError):
         facts = replace(facts, nodes=nodes.list_nodes(kube))
@@ -38,6 +40,6 @@ def facts_now(kube: Kube, job: Object) -> KubernetesFacts:
 
 
 def device_of(job: Object) -> str:
-    """The first device that the Job's pods ask for, else the one of a job that names none."""
+    """The first device resource that the Job's pods request, else the default one."""
     devices = filter(checks.is_device, checks.asked_of(job))
     return next(devices, KubernetesOptions().gpu_resource)
