@@ -94,7 +94,7 @@ def program_of(script: str) -> str:
 
 def verb_word(args: Sequence[str]) -> str:
     """The word that names the action: the first, or the second after `job` or another tool's name,
-    as in `job ls` and `docker ps`.
+    as in `job ls`.
     """
     from tao_sdk.client.place_names import PLATFORM_TOOLS
 
