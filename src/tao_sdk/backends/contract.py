@@ -282,7 +282,10 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
     Options: type[OptionsT]
 
     def survey(self, job: PreparedJob, options: OptionsT) -> FactsT:
-        """Return dated facts for this job: free capacity, limits, images, the backend's paths."""
+        """Return dated facts for this job.
+
+        Capacity free now, limits, images, and paths as the backend sees them.
+        """
         ...
 
     def plan(

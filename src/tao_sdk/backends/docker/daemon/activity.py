@@ -66,7 +66,7 @@ def read_member(row: Sequence[str]) -> Member:
 
 
 def main_process(members: Sequence[Member], is_here: bool) -> MainProcess | None:
-    """The process with the most CPU time. Of equal ones, the last. Shells count only if alone."""
+    """The process with the most CPU time, the last of equals. Shells count only if alone."""
     programs = [each for each in members if each.name not in SHELLS] or members
     if not programs:
         return None

@@ -95,7 +95,7 @@ def read_member(pid: int) -> Member | None:
 
 
 def main_process(leader: int, family: Sequence[Member]) -> MainProcess | None:
-    """The process with the most CPU time in whole seconds. Of equal ones, the last in the tree.
+    """The process with the most CPU time in whole seconds, the last of equals.
 
     The runner's group, the first one, counts only if it is alone: it is not the command.
     """

@@ -57,8 +57,9 @@ SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/
 def supervise(path: str, message: bytes, tell: int) -> None:
     """Supervise the attempt in the folder `path` until it is over.
 
-    Writes READY to `tell` once it supervises, or if another supervisor has the attempt, or if it is
-    already over. Raises ValueError for an incomplete message, OSError if it cannot begin.
+    Writes READY to `tell` and closes it once it supervises. Also writes READY if another supervisor
+    has the attempt, or if it is already over. Raises ValueError for an incomplete message, OSError
+    if it cannot begin.
     """
     request = SupervisorMessage.decode(message)
     if request is None:
@@ -365,7 +366,7 @@ def remove_empty(results: str) -> None:
 
 
 def detach(folder: Folder) -> None:
-    """Detach from the client: close its standard streams. Errors go to the file `trouble`."""
+    """Detach from the client: replace its standard streams. Errors go to the file `trouble`."""
     null = os.open(os.devnull, os.O_RDWR)
     trouble = os.open(folder.file_path("trouble"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for fd, target in ((null, 0), (null, 1), (trouble, 2)):
