@@ -1,3 +1,4 @@
-"""One folder per place that can run jobs; `contract.py` says what each must do, `registry.py` finds
-them by name.
+"""Backends: one folder per place that can run jobs.
+
+`contract.py` says what each backend must do. `registry.py` finds a backend by name.
 """

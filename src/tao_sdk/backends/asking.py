@@ -1,7 +1,7 @@
-"""Asking: several questions at once, never more than a few.
+"""Asking: several questions at once, at most MOST_AT_ONCE.
 
-What only asks is not waited for on Ctrl-C, nor when this process ends. Not here: what acts
-(engine/side_by_side.py).
+Neither Ctrl-C nor the end of this process waits for a question. Not here: calls that change
+something (engine/side_by_side.py).
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Second = TypeVar("Second")
 def ask_side_by_side(
     ask: Callable[[Subject], Answer], subjects: Sequence[Subject], most: int = MOST_AT_ONCE
 ) -> list[Answer]:
-    """What `ask` returns for each, in their order; an error that it raises is raised here.
+    """Return what `ask` returns for each subject, in order. Raises the errors that `ask` raises.
 
-    It only asks: Ctrl-C ends the wait at once, and the threads that still wait for a place that
-    does not answer end with this process.
+    `ask` must not change anything: Ctrl-C ends the wait at once. Threads that still wait for a
+    silent place end with this process.
     """
     if len(subjects) < 2:
         return [ask(subject) for subject in subjects]
     asking = Asking(ask, subjects)
     for _ in range(min(most, len(subjects))):
-        run = copy_context().run  # the time within which the caller may ask is that of the threads
+        run = copy_context().run  # the caller's time limit also holds in the threads
         threading.Thread(target=run, args=(asking.work,), name="tao-ask", daemon=True).start()
     return [asking.answer_to(index) for index in range(len(subjects))]
 
 
 def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-    """The answers to two questions that are asked at once. Raises as `ask_side_by_side`."""
+    """Ask two questions at once and return both answers. Raises as `ask_side_by_side`."""
     questions: list[Callable[[], Any]] = [first, second]
     answers = ask_side_by_side(lambda question: question(), questions)
     return answers[0], answers[1]
@@ -58,7 +58,7 @@ class Asking(Generic[Subject, Answer]):
         self._news = threading.Condition()
 
     def work(self) -> None:
-        """Ask what nobody has asked, until nothing is left."""
+        """Take questions off the queue and ask them, until the queue is empty."""
         with suppress(queue.Empty):
             while True:
                 self._ask_one(*self._left.get_nowait())
@@ -66,7 +66,7 @@ class Asking(Generic[Subject, Answer]):
     def _ask_one(self, index: int, subject: Subject) -> None:
         try:
             answer = self._ask(subject)
-        except BaseException as error:  # noqa: BLE001  raised in the thread that waits for it
+        except BaseException as error:  # noqa: BLE001  `answer_to` raises it in the waiting thread
             with self._news:
                 self._errors[index] = error
                 self._news.notify_all()
@@ -76,7 +76,7 @@ class Asking(Generic[Subject, Answer]):
                 self._news.notify_all()
 
     def answer_to(self, index: int) -> Answer:
-        """Wait for one answer. Raises what its question raised."""
+        """Wait for one answer and return it. Raises the error that its question raised."""
         with self._news:
             self._news.wait_for(lambda: index in self._answers or index in self._errors)
         if index in self._errors:

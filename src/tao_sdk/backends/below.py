@@ -1,8 +1,9 @@
-"""Below a folder that a job writes to: every name is opened in a folder that is open already, so
-that no link leads out.
+"""Safe file access below a folder that a job writes to.
 
-A job may plant a link, a pipe or a device under any name, and put one in the place of another while
-we look. Here: finding, opening and writing below such a folder. Not here: paths that a person names
+A job may plant a link, a pipe or a device under any name, and may swap one for another while we
+look. So each name is opened relative to a folder that is already open, and no link leads out.
+
+Here: finding, opening and writing below such a folder. Not here: paths that a person names
 (LocalFiles in this_machine.py).
 """
 
@@ -19,14 +20,14 @@ from typing import IO
 
 from tao_sdk.model.errors import PathNotFound
 
-MOST_LINKS = 40  # in one path, as the kernel has it
+MOST_LINKS = 40  # in one path, the kernel's own limit
 ENTER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LeadsOut(PathNotFound):
-    """A link leads out of the folder: what lies there is not the job's to show."""
+    """A link leads out of the folder. The job has no right to show files outside it."""
 
     code = "path.leads_out"
 
@@ -45,8 +46,9 @@ class LeadsOut(PathNotFound):
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a path leads: an open folder, a name in it ("." for the folder itself), and the path
-    below the root.
+    """The place a path leads to: an open folder, and a name in it ("." for the folder itself).
+
+    `below` is its path below the root.
     """
 
     folder: int
@@ -60,15 +62,16 @@ class Spot:
 
 
 class Below:
-    """One folder and what is below it. `follow`: the folder itself may be a link, as a person's own
-    may.
+    """One folder and everything below it.
+
+    `follow`: the folder itself may be a link. A person's own folder may be one.
     """
 
     def __init__(self, root: str, *, follow: bool = False) -> None:
         self.path, self.real, self.follow = root.rstrip("/") or "/", os.path.realpath(root), follow
 
     def enter(self) -> int:
-        """The folder, opened."""
+        """Open the folder and return its descriptor. Raises LeadsOut, OSError."""
         flags = ENTER & ~os.O_NOFOLLOW if self.follow else ENTER
         try:
             return os.open(self.path, flags)
@@ -83,7 +86,7 @@ class Below:
             raise
 
     def inside(self, path: str) -> str | None:
-        """What an absolute path is called below the folder; None for one that lies elsewhere."""
+        """The part of an absolute path below the folder, or None if the path lies elsewhere."""
         for base in (self.path, self.real):
             if path == base or path.startswith(base.rstrip("/") + "/"):
                 return path[len(base) :]
@@ -91,8 +94,9 @@ class Below:
 
     @contextmanager
     def at(self, path: str, make: bool = False) -> Generator[Spot]:
-        """Where a path below the folder leads, links gone along. Raises LeadsOut, OSError. `make`:
-        all of it is folders.
+        """Yield the place that a path below the folder leads to. Follows links.
+
+        `make`: create each part of the path that is missing, as a folder. Raises LeadsOut, OSError.
         """
         walk = Walk(self)
         try:
@@ -102,21 +106,23 @@ class Below:
 
     @contextmanager
     def reading(self, path: str) -> Generator[IO[bytes]]:
-        """A regular file, open. Raises PathNotFound for a pipe, a socket or a device, which may
-        have no end.
+        """Yield a regular file, open for reading.
+
+        Raises PathNotFound for a pipe, a socket or a device, because these may have no end.
         """
         with self.at(path) as spot:
             refuse_endless(spot.seen, path)
             if spot.is_dir:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             with os.fdopen(os.open(spot.name, READ, dir_fd=spot.folder), "rb") as file:
-                refuse_endless(os.fstat(file.fileno()), path)  # it may be another by now
+                refuse_endless(os.fstat(file.fileno()), path)  # the job may have swapped it
                 yield file
 
     @contextmanager
     def creating(self, path: str, aside: str) -> Generator[IO[bytes]]:
-        """A file that has its name once the block has ended well; until then it is called `aside`,
-        in the same folder.
+        """Yield a new file that gets its name `path` when the block ends without an error.
+
+        Until then the file is called `aside`, in the same folder.
         """
         folder, _, name = path.rpartition("/")
         with self.at(folder, make=True) as spot:
@@ -131,9 +137,7 @@ class Below:
                     os.unlink(aside, dir_fd=spot.folder)
 
     def create(self, name: str, data: bytes) -> None:
-        """A new file. Raises FileExistsError where anything has that name, be it a link that leads
-        nowhere.
-        """
+        """Write a new file. Raises FileExistsError if the name is taken, even by a dead link."""
         with (
             self.at("") as spot,
             os.fdopen(os.open(name, CREATE, 0o666, dir_fd=spot.folder), "wb") as file,
@@ -142,11 +146,11 @@ class Below:
 
 
 class Walk:
-    """From a root down to where a path leads. One folder is open at a time."""
+    """A walk from a root along a path. One folder is open at a time."""
 
     def __init__(self, root: Below) -> None:
         self.root, self.folder = root, root.enter()
-        self.names: list[str] = []  # of the folders that were entered
+        self.names: list[str] = []  # the folders entered so far
         self.links = 0
 
     def close(self) -> None:
@@ -175,15 +179,16 @@ class Walk:
         return os.stat(name, dir_fd=self.folder, follow_symlinks=False)
 
     def down(self, name: str) -> None:
-        """Into a folder. Raises NotADirectoryError for what is none, or has become a link."""
+        """Enter a folder. Raises NotADirectoryError if it is no folder, or has become a link."""
         entered = os.open(name, ENTER, dir_fd=self.folder)
         os.close(self.folder)
         self.folder = entered
         self.names.append(name)
 
     def up(self, path: str) -> None:
-        """To the folder above, by the names that led here: what is above it by now
-        may be another.
+        """Go to the parent folder: walk again from the root, by the names that led here.
+
+        The job may have moved the open folder, so its ".." may be another folder by now.
         """
         if not self.names:
             raise LeadsOut.by(path)
@@ -198,7 +203,11 @@ class Walk:
         self.names = []
 
     def target(self, name: str, path: str) -> str:
-        """What a link says, from where we are then. Raises LeadsOut."""
+        """Read a link and return its target, relative to the folder that is open afterwards.
+
+        An absolute target restarts the walk at the root. Raises LeadsOut, and PathNotFound after
+        MOST_LINKS links.
+        """
         self.links += 1
         if self.links > MOST_LINKS:
             raise PathNotFound(
@@ -221,7 +230,10 @@ def names(path: str) -> list[str]:
 
 
 def refuse_endless(seen: os.stat_result, path: str) -> None:
-    """Only what can be read to its end: a pipe would be waited for, a device may have no end."""
+    """Raise PathNotFound unless this is a regular file or a folder.
+
+    Reading a pipe would block, and a device may have no end.
+    """
     if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):
         raise PathNotFound(
             f"not a file: {path} (a pipe, a socket or a device)", "", "Name a plain file."

@@ -1,7 +1,7 @@
-"""Change stream: a place tells of what happens to jobs, and one thread hears it for all who listen.
+"""Change stream: a place reports changes to jobs, and one thread receives them for all listeners.
 
-What is heard is kept under numbers that grow, so that each listener knows what it has not heard
-yet. Not here: how a place is heard, and for how long one waits after a failure (the backends).
+Each change gets a number, and the numbers grow, so each listener knows which changes are new to
+it. Not here: how to read a place's stream, and the pause after a failure (the backends).
 """
 
 from __future__ import annotations
@@ -14,34 +14,40 @@ from typing import Generic, TypeVar
 
 from tao_sdk.transports.silence import seconds_left
 
-IDLE_SECONDS = 30.0  # without a question, after which nobody is taken to listen
-OPENING_SECONDS = 5.0  # the longest wait for the place to begin to tell
+IDLE_SECONDS = 30.0  # without a question: then nobody listens any more
+OPENING_SECONDS = 5.0  # the longest wait for the stream to open
 
 Key = TypeVar("Key")
 
 
 class ChangeStream(ABC, Generic[Key]):
-    """What has happened to the things of one place. Safe to use from several threads."""
+    """Changes to the things of one place. Safe to use from several threads."""
 
     thread_name: str
-    most_changes: int  # things that are remembered as changed
+    most_changes: int  # the most things remembered as changed
 
     def __init__(self) -> None:
         self.number = 0  # of the newest change
-        self.gap = 0  # changes up to this number may not have been told
+        self.gap = 0  # changes up to this number may have been missed
         self.changes: dict[Key, int] = {}  # thing -> number of its newest change
         self.is_open = False
         self.asked_at = 0.0
         self.state = threading.Condition()
         self.listener: threading.Thread | None = None
-        self.stop_stream: Callable[[], None] | None = None  # while one can be stopped
+        self.stop_stream: Callable[[], None] | None = None  # None while no stream can be stopped
 
     @abstractmethod
     def listen(self) -> None:
-        """Hear the place while somebody wants it: `begin_stream`, `note_change`, `end_stream`."""
+        """Read the place's stream while `is_wanted`.
+
+        Calls `begin_stream`, then `note_change` for each change, then `end_stream`.
+        """
 
     def begin(self) -> None:
-        """Hear the place from now on, if nobody does. Waits until it tells, or cannot."""
+        """Start the listening thread unless it runs.
+
+        A new thread is given up to OPENING_SECONDS to open its stream, or to fail.
+        """
         with self.state:
             self.asked_at = time.monotonic()
             if self.listener is None or not self.listener.is_alive():
@@ -55,13 +61,13 @@ class ChangeStream(ABC, Generic[Key]):
         return time.monotonic() - self.asked_at < IDLE_SECONDS
 
     def changed_beyond(self, number: int, things: Collection[Key]) -> set[Key]:
-        """Those that have changed after that number. All of them, where nobody can tell."""
+        """The things that have changed after that number; all of them if this is not known."""
         if not self.is_open or self.gap > number:
             return set(things)
         return {thing for thing in things if self.changes.get(thing, 0) > number}
 
     def begin_stream(self, stop: Callable[[], None]) -> None:
-        """The place tells from here on. `stop` breaks that off."""
+        """Note that the stream is open. `stop` breaks it off."""
         with self.state:
             self.stop_stream = stop
             if not self.is_open:
@@ -83,13 +89,13 @@ class ChangeStream(ABC, Generic[Key]):
             self.state.notify_all()
 
     def forget_changes(self) -> None:
-        """Whoever asks next is told that everything may have changed."""
+        """Drop all changes. Each listener learns next that everything may have changed."""
         self.number += 1
         self.gap = self.number
         self.changes.clear()
 
     def close(self) -> None:
-        """Nobody listens any more."""
+        """Stop the stream, because nobody listens any more."""
         with self.state:
             self.asked_at = float("-inf")
             if self.stop_stream is not None:

@@ -4,9 +4,9 @@ The engine knows these verbs and the declared Capabilities, never a backend's na
 `check` are pure; every other verb may be called again after a crash or a lost reply and then
 finishes what the first call began.
 
-A backend is generic in three frozen dataclasses of its own: Options (what the caller may say),
-Facts (what `survey` saw) and Request (what will be sent). Only the store sees JSON: `Plan.to_json`
-writes it, `read_plan` reads it.
+A backend is generic in three frozen dataclasses of its own: Options (the caller's choices), Facts
+(from `survey`) and Request (sent by `submit`). Only the store sees JSON: `Plan.to_json` writes it,
+`read_plan` reads it.
 """
 
 from __future__ import annotations
@@ -38,71 +38,69 @@ MiB = 1024 * KiB
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a backend can do, declared; asked instead of its name."""
+    """The declared abilities of a backend. Callers test these, never the backend's name."""
 
     multi_node: bool = False
     shared_filesystem: bool = False  # the job sees this machine's paths
     streams_apart: bool = False  # stdout and stderr can be read separately
     needs_image: bool = True
     keeps_logs: bool = True  # the log can still be read after the attempt has ended
-    log_goes: bool = False  # who removes the attempt's place from outside removes its log, too
-    log_rotates: bool = False  # its start may go while the attempt runs: our copy is read first
+    log_goes: bool = False  # removing the attempt's pod or container from outside removes its log
+    log_rotates: bool = False  # its start may go while the attempt runs: read our copy first
     max_command: int = 96 * KiB  # a longer command is delivered as a file
     max_payload: int = 64 * MiB  # a longer one is refused, with its size
-    # what to do then, for people
+    # advice for people whose payload is larger
     payload_advice: str = "Put large files where the job can read them, and name them under inputs."
-    retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
-    poll_seconds: float = 5.0  # how often looking is polite while nothing changes
-    # how often looking into files is polite; 0 where it costs next to nothing
+    retries: int = 0  # default number of retries after infrastructure failures
+    poll_seconds: float = 5.0  # polite seconds between two `observe` calls while nothing changes
+    # polite seconds between two reads of files; 0 if a read costs next to nothing
     files_seconds: float = 0.0
-    # each look into files starts something: they are looked into only where a person asks
+    # each read of files starts a pod or container: read them only when a person asks
     files_on_demand: bool = False
-    path_schemes: frozenset[str] = frozenset()  # of addresses that its files() takes as they are
+    path_schemes: frozenset[str] = frozenset()  # files() takes addresses of these schemes as paths
     # a job that holds GPUs should not fetch more than this from S3; 0: no limit
     fetch_bytes: int = 0
-    # what the host's set-up script calls this platform; "" where no host is set up for it
+    # this platform's name in the host set-up script; "" if no host is set up for it
     host_setup: str = ""
-    readers: int = 1  # logs that a look reads at once; more where each is a question to a server
-    # how often reading one job's log is polite; 0 where it costs next to nothing
+    readers: int = 1  # logs read in parallel; more than 1 if each read is a request to a server
+    # polite seconds between two reads of one job's log; 0 if a read costs next to nothing
     log_seconds: float = 0.0
-    # logs that one look at many jobs reads, in turn: each is a question to a server that others
-    # share. 0: all of them
+    # logs read per look at many jobs, in turn: each read is a request to a shared server.
+    # 0: all logs
     logs_per_look: int = 0
-    submits: int = 2  # jobs that are planned and submitted at once
-    # a plan picks GPUs that no running job has: one that needs GPUs is planned once the last runs
+    submits: int = 2  # jobs that are planned and submitted in parallel
+    # a plan picks GPUs that no running job has, so the next GPU job is planned once the last runs
     picks_gpus: bool = False
-    lag_seconds: float = 0.0  # how long a job that is there may be missing from what `observe` asks
+    lag_seconds: float = 0.0  # how long `observe` may miss a job that exists
     # fields of a job that have no effect here: no advice names them
     unused_fields: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class FileStat:
-    """What is at a path, as the backend sees it."""
+    """The file or folder at a path, as the backend sees it."""
 
     path: str
     is_dir: bool
     size: int = 0  # bytes; 0 for a directory
     mtime: float = 0.0  # seconds since the epoch
-    leads_to: str = ""  # of a link to a folder, that folder; "" also where links are not told apart
-    # bytes that it takes there, if known: less than its size where it has holes
+    leads_to: str = ""  # the target of a link to a folder; "" also if the backend sees no links
+    # bytes used on disk, if known: less than the size if the file has holes
     on_disk: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class LogChunk:
-    """Some bytes of a log, and the cursor from which the next call goes on without
-    loss or repeat.
-    """
+    """Some bytes of a log, and the cursor for the next call. It neither loses nor repeats bytes."""
 
     data: bytes
     cursor: str
-    source: str = ""  # what has written it, for people: a pod and its node
+    source: str = ""  # the writer of these bytes, for people: a pod and its node
 
 
 @dataclass(frozen=True)
 class NewLog:
-    """What is new in the log of one attempt; not `whole` while there is more."""
+    """The new bytes of one attempt's log. `whole` is False while there is more."""
 
     chunks: Sequence[LogChunk]
     whole: bool = True
@@ -110,8 +108,9 @@ class NewLog:
 
 @dataclass(frozen=True)
 class LogRequest:
-    """Which part of which log. `cursor` and `tail` (lines) exclude each other; neither means from
-    the start.
+    """Which part of which log to read.
+
+    `cursor` and `tail` (lines) exclude each other. Without both, the log is read from its start.
     """
 
     rank: int = 0
@@ -121,12 +120,13 @@ class LogRequest:
     follow: bool = False  # keep waiting for more until the attempt has ended
 
 
-CancelAnswer = Observation | TaoError  # what was seen of an attempt, or why it was not ended
+CancelAnswer = Observation | TaoError  # the last look at an attempt, or why it was not ended
 
 
 class Files(Protocol):
-    """Paths as the backend sees them. Raises PathNotFound when it looked, Unreachable when it could
-    not.
+    """Paths as the backend sees them.
+
+    Raises PathNotFound if nothing is at a path, Unreachable if the backend could not look.
     """
 
     def stat(self, path: str) -> FileStat: ...
@@ -136,29 +136,27 @@ class Files(Protocol):
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes: ...
 
     def below(self, folder: str) -> Files:
-        """For paths below a folder that a job writes to: no link is followed out of it."""
+        """Return Files for a folder that a job writes to. They follow no link out of it."""
         ...
 
 
 @runtime_checkable
 class KnowsHoles(Protocol):
-    """What files offer besides, where the holes of a sparse file can be seen."""
+    """An optional part of Files: sees the holes of a sparse file."""
 
     def next_data(self, path: str, offset: int) -> int:
-        """Where the next data are, from `offset` on; its end where only holes are left."""
+        """The offset of the next data at or after `offset`; the file's end if only holes follow."""
         ...
 
 
 def next_data(files: Files, path: str, offset: int) -> int:
-    """The same for any files: `offset` where nothing is known of holes."""
+    """`KnowsHoles.next_data` for any Files. Returns `offset` if they do not know holes."""
     return files.next_data(path, offset) if isinstance(files, KnowsHoles) else offset
 
 
 @dataclass(frozen=True)
 class AssumedFacts:
-    """Facts for the plan of a place that does not answer, and a sentence that says what they are
-    worth.
-    """
+    """Facts for a plan when the place does not answer, and a warning about them for people."""
 
     facts: Any
     words: str
@@ -166,39 +164,41 @@ class AssumedFacts:
 
 @runtime_checkable
 class AssumesFacts(Protocol):
-    """What a backend offers besides, where the place may not answer."""
+    """An optional part of a backend whose place may not answer."""
 
     def assume_facts(self, job: PreparedJob, options: Any) -> AssumedFacts:
-        """Facts without a question: what the place said last, else that it has what the job asks
-        for.
+        """Return facts without asking the place.
+
+        They are the place's last answer. Without one, the place is assumed to have everything that
+        the job asks for.
         """
         ...
 
 
 @runtime_checkable
 class ReadsManyLogs(Protocol):
-    """What a backend offers besides, where each question is a round trip."""
+    """An optional part of a backend for which each question is a round trip."""
 
     def new_logs(self, cursors: Mapping[Ref, str]) -> Mapping[Ref, NewLog]:
-        """What has come to each attempt's log (rank 0) since its cursor, bounded, in one question.
+        """Read each attempt's new log (rank 0) after its cursor, all in one question.
 
-        Left out is an attempt whose log is not there. Raises Unreachable.
+        The amount is bounded. Leaves out attempts without a log. Raises Unreachable.
         """
         ...
 
 
 @runtime_checkable
 class TellsActivity(Protocol):
-    """What a backend offers besides, where it can look into a running attempt."""
+    """An optional part of a backend that can look into a running attempt."""
 
     def activity(self, ref: Ref) -> Activity:
-        """What the attempt does now: for one that may hang. Raises Unreachable."""
+        """Report what the attempt does now, for an attempt that may hang. Raises Unreachable."""
         ...
 
 
 @dataclass(frozen=True)
 class PlanDocuments:
-    """A plan in the form of the place's own tool, and what its reader should know of them."""
+    """A plan in the form of the place's own tool, with notes for its reader."""
 
     documents: Sequence[Mapping[str, Any]]
     notes: Sequence[str] = ()
@@ -206,74 +206,74 @@ class PlanDocuments:
 
 @runtime_checkable
 class ShowsDocuments(Protocol):
-    """What a backend offers besides, where a tool of the place takes files (kubectl apply)."""
+    """An optional part of a backend whose place has a tool that takes files (kubectl apply)."""
 
     def documents(self, plan: Plan[Any]) -> PlanDocuments:
-        """What submit would create, without the values of secrets. Pure."""
+        """Return what submit would create, without the values of secrets. Pure."""
         ...
 
 
 @runtime_checkable
 class MapsPaths(Protocol):
-    """What a backend offers besides, where jobs have volumes that no path of a machine names."""
+    """An optional part of a backend whose jobs have volumes without a path on any machine."""
 
     def file_address(self, plan: Plan[Any], path: str) -> str:
-        """What `files` takes for a path of the job; "" where it cannot see the path. Pure."""
+        """Turn a path of the job into one for `files`; "" if `files` cannot see it. Pure."""
         ...
 
 
 @runtime_checkable
 class SeesMachines(Protocol):
-    """What a backend offers besides, where the machines that would run a job can be looked at."""
+    """An optional part of a backend that can look at the machines for a job."""
 
     def machines(self, plan: Plan[Any]) -> Machines:
-        """What can be seen of those of a plan. Raises TaoError where it cannot look."""
+        """Look at the machines that would run a plan. Raises TaoError if it cannot look."""
         ...
 
     def private_image_findings(self, plan: Plan[Any], registry: str) -> list[Finding]:
-        """What the place lacks to fetch an image for which its registry wants a login. "" is Docker
-        Hub. Raises TaoError.
+        """Say what the place lacks to fetch a private image from a registry that needs a login.
+
+        The registry "" is Docker Hub. Raises TaoError.
         """
         ...
 
 
 @runtime_checkable
 class ForcesAway(Protocol):
-    """What a backend offers besides, where a part of the place may not answer any more."""
+    """An optional part of a backend whose machines may stop answering one by one."""
 
     def force_away(self, ref: Ref) -> bool:
-        """Remove what is left of an attempt at once, whether or not what it runs on answers. True
-        once nothing of it is there. Raises Unreachable.
+        """Remove the rest of an attempt at once, even if its machine does not answer.
+
+        Returns True once nothing of it is there. Raises Unreachable.
         """
         ...
 
 
 @runtime_checkable
 class TellsReplicas(Protocol):
-    """What a backend offers besides, where each rank is a thing of its own."""
+    """An optional part of a backend that shows each rank as an object of its own."""
 
     def replicas(self, ref: Ref) -> Sequence[Replica]:
-        """The attempt's ranks, in order; none where nothing of it is left. Raises Unreachable."""
+        """Return the attempt's ranks in order; none if nothing is left. Raises Unreachable."""
         ...
 
 
 @runtime_checkable
 class FoundAgain(Protocol):
-    """What a backend offers besides, where settings say which place it is."""
+    """An optional part of a backend whose place is chosen by settings."""
 
     @property
     def way(self) -> Mapping[str, str]:
-        """The settings under which a later process finds this place again, none of
-        them a secret.
-        """
+        """The settings with which a later process finds this place again. None is a secret."""
         ...
 
 
 class Backend(Protocol[OptionsT, FactsT, RequestT]):
     """One place that can run jobs. Every verb may raise Unreachable; only `submit` raises Refused.
 
-    The registry calls the class with (settings: Settings, state_dir: Path): what the caller has
-    set, and the folder below which a backend keeps files of its own.
+    The registry calls the class with (settings: Settings, state_dir: Path): the caller's settings,
+    and the folder for the backend's own files.
     """
 
     platform: str
@@ -282,8 +282,9 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
     Options: type[OptionsT]
 
     def survey(self, job: PreparedJob, options: OptionsT) -> FactsT:
-        """Facts for this job: capacity free now, limits, images, paths as the backend sees them;
-        dated.
+        """Return dated facts for this job.
+
+        Capacity free now, limits, images, and paths as the backend sees them.
         """
         ...
 
@@ -296,7 +297,7 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
     def plan_again(
         self, last: Plan[RequestT], job: PreparedJob, options: OptionsT, attempt: Attempt
     ) -> Plan[RequestT]:
-        """The plan of a retry. It keeps the results and the environment of `last`.
+        """Return the plan of a retry. It keeps the results and the environment of `last`.
 
         The caller may be another process, in another folder. The place may be surveyed again,
         because it may have changed.
@@ -304,110 +305,111 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
         ...
 
     def check(self, plan: Plan[RequestT], facts: FactsT) -> list[Finding]:
-        """Would it run? Pure. A full machine is a warning, a missing path an error."""
-        ...
+        """Return findings: would the plan run? Pure.
 
-    def request_from_json(self, data: Mapping[str, Any]) -> RequestT:
-        """The request that `Plan.to_json` has written, now or in an earlier version of this
-        backend.
+        A full machine is a warning, a missing path is an error.
         """
         ...
 
-    def submit(self, plan: Plan[RequestT], secrets: Mapping[str, str]) -> Ref:
-        """Start the attempt, or adopt the one that is there; short.
+    def request_from_json(self, data: Mapping[str, Any]) -> RequestT:
+        """Read a request that `Plan.to_json` wrote, in this or an earlier version."""
+        ...
 
-        Idempotent on the attempt. A Ref that is not `ready` is completed by calling again. Raises
-        Refused in the backend's words when nothing was started, Unreachable when that is not known.
+    def submit(self, plan: Plan[RequestT], secrets: Mapping[str, str]) -> Ref:
+        """Start the attempt, or adopt it if it is already there. Returns soon.
+
+        Idempotent per attempt. Another call completes a Ref that is not `ready`. Raises Refused,
+        in the backend's words, if nothing was started, and Unreachable if that is not known.
         """
         ...
 
     def find(self, attempt: Attempt, plan: Plan[RequestT] | None = None) -> Ref | None:
-        """The attempt's Ref, or None only when every place that could know has answered that it is
-        not there.
+        """Return the attempt's Ref. None only if every place that could know says it is not there.
 
-        `plan`, for who has it, is the attempt's own: it says where to look, whatever the settings
-        are by now.
+        `plan` is the attempt's own plan, if the caller has it. It says where to look, even if the
+        settings have changed since.
         """
         ...
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """What the backend says about each, in a constant number of queries however many there are.
+        """Return what the backend says about each attempt.
 
-        Never raises for one of them: what could not be seen is Phase.UNREACHABLE, what is not there
-        Phase.ABSENT.
+        The number of queries does not grow with the number of attempts. Never raises for one
+        attempt: the answer is Phase.UNREACHABLE if the backend could not look, Phase.ABSENT if the
+        attempt is not there.
         """
         ...
 
     def news(self) -> News:
-        """For one who wants to know of changes without asking again and again.
+        """Return a listener for changes, so that callers need not poll.
 
-        Here it is that everything may have changed. A backend that can tell says more.
+        The default says that everything may have changed. A backend that can report changes
+        returns its own.
         """
         return NoNews()
 
     def outcome(self, ref: Ref) -> Outcome | None:
-        """How the attempt ended by the record that outlives it, asked for once `observe` has found
-        nothing.
+        """How the attempt ended, by the record that outlives it; None without a record.
+
+        The engine calls this once `observe` has found nothing.
         """
         ...
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
-        """The log's bytes in order, unchanged, with flat memory."""
+        """Yield the log's bytes in order and unchanged, with flat memory."""
         ...
 
     def files(self, endpoint: str = "") -> Files:
-        """Files by their paths, as this endpoint sees them.
+        """Return access to files by their paths, as this endpoint sees them.
 
-        There is no Ref: the path alone must lead to the place, also after the job has gone.
+        There is no Ref: the path alone must be enough, even after the job is gone.
         """
         ...
 
     def cancel(self, refs: Sequence[Ref], grace: timedelta) -> Mapping[Ref, CancelAnswer]:
-        """End the attempts, all in one go, and answer for each as `observe` would at the end:
-        nobody looks again for it.
+        """End all these attempts at once. Return what `observe` would say of each at the end.
 
-        CANCELED is what ended because it was asked to, now or before; what ended by itself stays
-        what it was. ABSENT is done. Any other phase says that the attempt was told to end and that
-        its end was not seen: the caller looks for it until the grace is over. A backend that tells
-        and does not wait kills after the grace all the same, whether or not anybody looks.
+        The answer is final for an attempt that is over: nobody looks again. CANCELED: it ended
+        because of this or an earlier cancel. SUCCEEDED or FAILED: it ended by itself. ABSENT: it is
+        gone. Any other phase: it was told to end, and its end was not seen yet. Then the caller
+        looks again until the grace is over. A backend that does not wait still kills the attempt
+        after the grace, even if nobody looks.
 
-        Never raises for one of them: its answer is then Refused or Unreachable. Idempotent; takes
-        a Ref that is not ready, too.
+        Never raises for one attempt: its answer is then Refused or Unreachable. Idempotent. Also
+        takes a Ref that is not ready.
         """
         ...
 
     def evidence(self, ref: Ref) -> Evidence:
-        """What is known about a pending or failed attempt.
+        """Collect what is known about a pending or failed attempt.
 
-        The log tails of all ranks except rank 0. The engine adds rank 0's.
+        Includes the log tails of ranks 1 and up. The engine adds rank 0's.
         """
         ...
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
-        """The backend's own rules, asked before the general ones. Pure."""
+        """Apply the backend's own rules, before the general ones. Pure."""
         ...
 
     def release(self, ref: Ref) -> None:
-        """Remove what is left: container, staged files, secrets. Idempotent."""
+        """Remove everything left: container, staged files, secrets. Idempotent."""
         ...
 
     def doctor(self) -> list[Finding]:
-        """What a new user would trip over here, each with the command that mends it."""
+        """Return what a new user would trip over here, each with the command that fixes it."""
         ...
 
     def close(self) -> None:
-        """Let go of the connections that this client alone has. Jobs go on; a later call connects
-        anew.
-        """
+        """Close this client's own connections. Jobs go on, and a later call connects again."""
         ...
 
 
-# For the engine, which hands options, facts and requests on without reading them.
+# For the engine: it passes options, facts and requests on and does not read them.
 AnyBackend = Backend[Any, Any, Any]
 
 
 def read_plan(backend: Backend[OptionsT, FactsT, RequestT], row: AttemptRow) -> Plan[RequestT]:
-    """The plan that an attempt's row holds."""
+    """Read the plan in an attempt's row."""
     return Plan.from_json(row.plan, row.attempt, backend.request_from_json)
 
 
@@ -422,7 +424,10 @@ def cancel_one(backend: AnyBackend, ref: Ref, grace: timedelta) -> Observation:
 def cancel_side_by_side(
     refs: Sequence[Ref], end: Callable[[Ref], Observation], most: int
 ) -> dict[Ref, CancelAnswer]:
-    """For a backend that has to ask for each end by itself: at most `most` at once."""
+    """Call `end` for each attempt, in at most `most` threads, and return all answers.
+
+    For a backend that must ask for each end separately.
+    """
 
     def answer(ref: Ref) -> CancelAnswer:
         try:

@@ -1,7 +1,7 @@
-"""How the GPUs of a job lie on nodes: what `gpu_count` and `num_nodes` mean together. Pure.
+"""GPU spread: how `gpu_count` and `num_nodes` together place a job's GPUs on nodes. Pure.
 
-The documents' rule, the same on every platform with several nodes: with num_nodes, gpu_count is
-what each node has; without it, gpu_count is the total.
+The documents have one rule for every platform with several nodes: with num_nodes, gpu_count is per
+node; without it, gpu_count is the total.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ NO_GPU_ADVICE = "Choose nodes that have GPUs, or say gpu_count: 0."
 
 
 def spread_gpus(spec: JobSpec, largest: int, where: str = "here") -> tuple[int, int]:
-    """(nodes, GPUs on each of them) for nodes of at most `largest` GPUs. Raises SpecError.
+    """Return (nodes, GPUs per node) for nodes of at most `largest` GPUs. Raises SpecError.
 
-    A gpu_count of -1 is all the GPUs of the largest node. A total is spread evenly over as few
-    nodes as possible. `where` ends the sentence of an error: `of these partitions`.
+    A gpu_count of -1 means all GPUs of the largest node. A total is spread evenly over as few
+    nodes as possible. `where` is part of an error's sentence, such as `of these partitions`.
     """
     count = largest if spec.gpu_count < 0 else spec.gpu_count
     per_node = spec.num_nodes is not None or not largest
@@ -59,11 +59,11 @@ def uneven_gpus(count: int, nodes: int, largest: int) -> SpecError:
 
 
 def is_even(count: int, largest: int) -> bool:
-    """True if so many GPUs spread evenly over the fewest nodes of the largest kind."""
+    """True if `count` GPUs spread evenly over the fewest nodes of `largest` GPUs."""
     return count % math.ceil(count / largest) == 0
 
 
 def describe_spread(count: int, largest: int) -> str:
-    """`2 x 6`: nodes, and GPUs on each."""
+    """Text such as `2 x 6`: nodes, and GPUs per node."""
     nodes = math.ceil(count / largest)
     return f"{nodes} x {count // nodes}"

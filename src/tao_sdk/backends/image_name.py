@@ -1,8 +1,7 @@
-"""Image names: the documented forms of a reference, and the same image as each program wants it to
-be written.
+"""Image names: the documented forms of a reference, and the form that each program needs.
 
-Here: the forms on a cluster (`read`), and what a Docker daemon takes (`refuse_malformed`). Not
-here: which registry wants a login, and how an image is fetched.
+Here: the forms on a cluster (`read`), and the form for a Docker daemon (`refuse_malformed`). Not
+here: which registry needs a login, and how an image is fetched.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tao_sdk.model.errors import Refused, SpecError
 FORMS = "/path/to/image.sqsh, registry#image:tag, docker://registry#image:tag or registry/image:tag"
 NGC = "nvcr.io"
 HUB = ""  # Docker Hub has no name in a reference
-HUB_NAME = "docker.io"  # where it has one
+HUB_NAME = "docker.io"  # its name in references that spell it out
 
 COMPONENT = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 NAME = re.compile(
@@ -27,7 +26,7 @@ NAME = re.compile(
 REGISTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?")
 
 DOCKER_FORM = "Write registry/name:tag, without https:// or docker:// before it."
-# A daemon takes IPv6 hosts and digests of every kind; enroot, whose names `read` makes, does not.
+# A daemon takes IPv6 hosts and digests of every kind. Enroot does not; `read` makes names for it.
 DOCKER_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
 DOCKER_TAG = r"(?::[A-Za-z0-9_][\w.-]{0,127})?"
 DOCKER_DIGEST = r"(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,})?"
@@ -39,7 +38,7 @@ DOCKER_REFERENCE = re.compile(
 
 @dataclass(frozen=True)
 class ImageName:
-    """An image of a registry, or, with `file` set, a file on the cluster."""
+    """An image of a registry. If `file` is set, it is a file on the cluster instead."""
 
     registry: str = HUB
     path: str = ""
@@ -49,41 +48,43 @@ class ImageName:
 
     @property
     def version(self) -> str:
-        """What follows the name: the digest alone where there is one, since enroot takes no tag
-        beside it; else the tag.
+        """The end of the reference: `@digest` if there is one, else `:tag`.
+
+        Enroot takes no tag next to a digest.
         """
         return f"@{self.digest}" if self.digest else f":{self.tag or 'latest'}"
 
     @property
     def floats(self) -> bool:
-        """Whether the registry is expected to have another image under this name tomorrow."""
+        """True if this name may mean another image tomorrow: no digest, and no tag or `latest`."""
         return not self.file and not self.digest and self.tag in ("", "latest")
 
     @property
     def for_enroot(self) -> str:
-        """Also Pyxis' form: the registry, if any, is set off by a #."""
+        """The name for enroot and Pyxis: a # separates the registry, if any."""
         return self.file or f"{self.registry}#{self.path}{self.version}".removeprefix("#")
 
     @property
     def reference(self) -> str:
-        """As a container engine takes it."""
+        """The name for a container engine."""
         return self.file or f"{self.registry}/{self.path}{self.version}".removeprefix("/")
 
     @property
     def on_machines(self) -> frozenset[str]:
-        """The names under which a machine may list it: that of Docker Hub may be written out."""
+        """The names under which a machine may list the image. It may spell out Docker Hub's."""
         return frozenset({self.reference, f"{HUB_NAME}/{self.reference}"})
 
     @property
     def for_file(self) -> str:
-        """A file name that no other image has: no reference holds a + or =, which stand for / and :
-        in it.
+        """A file name that no other image has: + stands for / and = for :.
+
+        No reference holds a + or =.
         """
         return self.reference.replace("/", "+").replace(":", "=")
 
 
 def read(image: str) -> ImageName:
-    """Raises SpecError for what is none of the four documented forms."""
+    """Read an image name. Raises SpecError if it has none of the four documented forms."""
     text = image.strip()
     if text.startswith(("/", "lustre:///")):
         return ImageName(file=read_file(text.removeprefix("lustre://")))
@@ -101,7 +102,7 @@ def read(image: str) -> ImageName:
 
 
 def split_registry(image: str) -> tuple[str, str]:
-    """(the registry that the name begins with, the rest); HUB where it names none."""
+    """Return (registry, rest) of a name. The registry is HUB if the name has none."""
     first, slash, rest = image.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
         return first, rest
@@ -116,11 +117,11 @@ def read_file(path: str) -> str:
     return path
 
 
-# What a Docker daemon takes
+# Names for a Docker daemon
 
 
 def refuse_malformed(image: str) -> None:
-    """Raises Refused for what is no image name; `registry_of` refuses a colon at the end."""
+    """Raise Refused for an invalid image name. `registry_of` refuses a colon at the end."""
     if DOCKER_REFERENCE.fullmatch(image.removesuffix(":")):
         return
     lower = image.lower()
@@ -133,13 +134,14 @@ def refuse_malformed(image: str) -> None:
 
 
 def registry_of(image: str) -> str:
-    """The registry that a Docker daemon asks for the image. Raises Refused for what is no image
-    name.
+    """The registry that a Docker daemon asks for the image.
+
+    Raises Refused for an invalid image name.
     """
     import docker.auth
     from docker.errors import InvalidRepository
 
-    if image.endswith(":"):  # a daemon would pull every tag of that name
+    if image.endswith(":"):  # a daemon would pull all tags of that name
         raise Refused(
             f"The image {image} has no tag after its colon.",
             "",

@@ -1,8 +1,7 @@
-"""A job's environment: which names every backend sets, whose value counts, and how a secret stands
-in it.
+"""A job's environment: the names that every backend sets, which layer wins, and secrets in it.
 
-Here: the order of the layers, and those that no backend decides. Not here: what one platform adds
-(its own render), and how the environment gets to the job.
+Here: the order of the layers, and the layers that all backends share. Not here: what one platform
+adds (its own render), and how the environment gets to the job.
 """
 
 from __future__ import annotations
@@ -18,15 +17,16 @@ from tao_sdk.model.spec import JobSpec
 
 Variables = Mapping[str, "str | SecretRef"]
 
-# Python writes at once: into a pipe it would keep its lines back, and lose them when it is killed.
+# Python writes its lines at once. Otherwise it buffers them in a pipe and loses them when killed.
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 
 
 def job_variables(
     spec: JobSpec, defaults: Variables, fixed: Variables
 ) -> dict[str, str | SecretRef]:
-    """The environment: UNBUFFERED, `defaults`, then what the job asks for, then the `fixed` ones,
-    which no job can change.
+    """Return the environment: UNBUFFERED, `defaults`, the job's own, and last `fixed`.
+
+    A later layer wins, so no job can change `fixed`.
     """
     return {**UNBUFFERED, **defaults, **asked_variables(spec), **fixed}
 
@@ -37,41 +37,39 @@ def grace_variable(seconds: float) -> dict[str, str]:
 
 
 def grace_file_variable(path: str) -> dict[str, str]:
-    """TAO_GRACE_FILE: where a cancel writes the seconds that it gives, before it signals."""
+    """TAO_GRACE_FILE: the file to which a cancel writes its grace in seconds before it signals."""
     return {"TAO_GRACE_FILE": path}
 
 
 def grace_text(grace: timedelta) -> str:
-    """What that file holds: seconds as a plain decimal number."""
+    """The content of TAO_GRACE_FILE: seconds as a plain decimal number."""
     return f"{max(grace.total_seconds(), 0):.3f}"
 
 
 def attempt_variables(attempt: Attempt, results_root: str) -> dict[str, str]:
-    """Which attempt it is, and where it writes its results. No job can set these."""
+    """The variables for the attempt's identity and its results folder. No job can set these."""
     return {**identity(attempt), "TAO_RESULTS_DIR": own_place(results_root, attempt)}
 
 
 def asked_variables(spec: JobSpec) -> dict[str, str | SecretRef]:
-    """What the job asks for, with a reference in place of each secret."""
+    """The variables that the job asks for, with a reference in place of each secret."""
     return split_secrets(spec.env_vars, spec.secrets)[0]
 
 
 def identity(attempt: Attempt) -> dict[str, str]:
-    """Which attempt of which job it is. No job can set these."""
+    """The variables for the job's id and the attempt's number. No job can set these."""
     return {"TAO_JOB_ID": attempt.job_id, "TAO_ATTEMPT": str(attempt.number)}
 
 
 def secret_names(variables: Variables) -> tuple[str, ...]:
-    """The names under which `submit` is given the secrets' values, in order and each once."""
+    """The names of the secrets whose values `submit` needs, sorted and without repeats."""
     return tuple(
         sorted({value.name for value in variables.values() if isinstance(value, SecretRef)})
     )
 
 
 def revealed(variables: Variables, secrets: Mapping[str, str]) -> dict[str, str]:
-    """The same with the secrets' values: for the place where the job gets them, and
-    nothing else.
-    """
+    """The variables with the secrets' values. Use this only where the job receives them."""
     return {
         name: secrets[value.name] if isinstance(value, SecretRef) else value
         for name, value in variables.items()

@@ -1,4 +1,4 @@
-"""The end of a log: found backwards, in flat memory."""
+"""The end of a log: searched backwards, in flat memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ CHUNK = 256 * KiB
 def find_tail(
     size: int, read: Callable[[int, int], bytes], lines: int, chunk_size: int = CHUNK
 ) -> int:
-    """The offset in bytes where the last `lines` lines begin. A last line without its newline
-    counts.
+    """The offset in bytes where the last `lines` lines begin.
 
-    `read` gives the bytes from a start to an end; it is called for `chunk_size` bytes at a time.
+    A last line without a newline counts. `read(start, end)` returns bytes; it is called for at
+    most `chunk_size` bytes at a time.
     """
     end, newlines = size, lines
     if read(max(size - 1, 0), size) == b"\n":

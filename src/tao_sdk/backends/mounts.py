@@ -1,6 +1,4 @@
-"""Mounts: host paths and volumes in the container, in every form in which people
-write them. Pure.
-"""
+"""Mounts: host paths and volumes in the container, in every form that people write. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +18,9 @@ EXAMPLE = "Write src:dst, src:dst:ro, {source: src, target: dst}, or {src: {bind
 
 @dataclass(frozen=True)
 class Mount:
-    """One place in the container. `volume`: `source` is the name of a volume, else an absolute path
-    of the host.
+    """One mount in the container.
+
+    `source` is the name of a volume if `volume` is set, else an absolute path of the host.
     """
 
     source: str
@@ -30,8 +29,9 @@ class Mount:
     volume: bool = False
 
     def request(self) -> dict[str, Any]:
-        """As the API has it. A bind of this kind refuses a missing source, where the older one
-        makes a folder.
+        """The mount as Docker's API takes it in `Mounts`.
+
+        A bind in this form refuses a missing source. The older form (`Binds`) makes a folder.
         """
         kind = "volume" if self.volume else "bind"
         return {
@@ -42,12 +42,13 @@ class Mount:
         }
 
     def covers(self, path: str) -> bool:
-        """Whether a path of the container lies in this mount."""
+        """True if a path of the container lies in this mount."""
         return posixpath.commonpath([path, self.target]) == self.target
 
     def on_host(self, path: str, volumes: Mapping[str, str]) -> str:
-        """Where a path in this mount lies on the host. `volumes`: name -> its folder; "" where that
-        is not known.
+        """The host's path for a container's path in this mount; "" if it is not known.
+
+        `volumes`: the name of a volume -> its folder on the host.
         """
         source = volumes.get(self.source, "") if self.volume else self.source
         return (
@@ -58,7 +59,7 @@ class Mount:
 
 
 def mount_of(mounts: Sequence[Mount], path: str) -> Mount | None:
-    """The mount in which a path of the container lies, if it lies in one: the innermost."""
+    """The innermost mount that holds a path of the container, or None."""
     return max(
         (each for each in mounts if each.covers(path)),
         key=lambda each: len(each.target),
@@ -67,7 +68,7 @@ def mount_of(mounts: Sequence[Mount], path: str) -> Mount | None:
 
 
 def cache_finding(path: str, targets: Iterable[str]) -> list[Finding]:
-    """A warning where the cache of fetched inputs (mount_path) lies on no mount of the job."""
+    """A warning if the cache of fetched inputs (mount_path) lies on no mount of the job."""
     normal = posixpath.normpath(path)
     if any(
         posixpath.commonpath([normal, posixpath.normpath(each)]) == posixpath.normpath(each)
@@ -85,8 +86,9 @@ def cache_finding(path: str, targets: Iterable[str]) -> list[Finding]:
 
 
 def unmounted_finding(found: Sequence[tuple[str, str]]) -> list[Finding]:
-    """One warning for all paths of a spec that no input declares and no mount
-    holds: (key, path).
+    """One warning for all paths of a spec that no input declares and no mount holds.
+
+    `found`: their (key, path) pairs.
     """
     if not found:
         return []
@@ -102,7 +104,10 @@ def unmounted_finding(found: Sequence[tuple[str, str]]) -> list[Finding]:
 
 
 def read_mounts(given: Any, cwd: str, home: str) -> list[Mount]:
-    """Raises SpecError naming the mount that cannot be understood."""
+    """Read all mounts of a job. Raises SpecError that names an invalid mount or a repeated target.
+
+    Relative sources start at `cwd`; `~` is `home`.
+    """
     found = [mount(one, cwd, home) for one in separate(given)]
     taken = [each.target for each in found]
     for target in taken:
@@ -198,6 +203,6 @@ def wrong(given: Any) -> FieldError:
 
 
 def within(path: str, root: str) -> bool:
-    """Whether a path lies in a folder, or is it."""
+    """True if a path lies in a folder, or is the folder."""
     path, root = posixpath.normpath(path), posixpath.normpath(root)
     return posixpath.commonpath([path, root]) == root

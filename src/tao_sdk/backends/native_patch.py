@@ -1,7 +1,7 @@
-"""`native` of a job file: a patch laid over the request that a backend has rendered.
+"""`native` of a job file: a patch for the request that a backend has rendered.
 
-Here: how one mapping is laid over another. Not here: what a backend keeps from being patched (its
-own render), and how sbatch's directives are written (slurm/directives.py).
+Here: how to merge one mapping into another. Not here: the fields that a backend protects from
+patches (its own render), and how sbatch's directives are written (slurm/directives.py).
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ KINDS: Mapping[type, str] = {str: "a text", list: "a list", Mapping: "a mapping"
 def patched(
     body: Mapping[str, Any], patch: Mapping[str, Any], where: str = "native"
 ) -> dict[str, Any]:
-    """The body with the patch laid over it, mapping by mapping. Raises SpecError for a value of
-    another kind.
+    """Return the body with the patch merged in, mapping by mapping.
+
+    Raises SpecError if a value has another kind than the value that it replaces.
     """
     merged = dict(body)
     for name, value in patch.items():
@@ -37,7 +38,7 @@ def patched_value(value: Any, patch: Any, where: str) -> Any:
 
 
 def nothing_to_patch(names: Iterable[str], platform: str) -> Finding:
-    """For a platform that sends no request."""
+    """The error for `native` on a platform that sends no request."""
     what = (
         f"native has {', '.join(names)}; there is no request of the {platform} platform to patch."
     )

@@ -1,7 +1,7 @@
-"""News: which attempts may have changed, so that nobody asks while nothing happens.
+"""News: which attempts may have changed, so that nobody polls while nothing happens.
 
-A backend that is told of changes gives its own News. What is said here of a backend that cannot
-tell makes everybody look at all of its attempts again and again.
+A backend that receives changes has its own News. For other backends NoNews says that everything
+may have changed, so callers poll all attempts.
 """
 
 from __future__ import annotations
@@ -14,31 +14,32 @@ from tao_sdk.model.plan import Ref
 
 
 class News(Protocol):
-    """What one listener hears. It is asked by one thread at a time."""
+    """The changes for one listener. Only one thread at a time may call it."""
 
     @property
     def tells(self) -> bool:
-        """False while changes cannot be told: then everything may have changed."""
+        """False while the backend cannot report changes: then everything may have changed."""
         ...
 
     def changed(self, refs: Sequence[Ref], seconds: float) -> Collection[Ref]:
-        """Those of `refs` that may have changed since the last call; all that were not asked about
-        before.
+        """Return the `refs` that may have changed since the last call, and all new ones.
 
-        Returns as soon as there is one, or after `seconds`. Never raises: what cannot be told may
-        have changed. It may miss a change: every attempt is looked at now and then all the same.
+        Waits for the first change, at most `seconds`. Never raises: if the backend cannot tell,
+        everything may have changed. It may miss a change, so callers still look at every attempt
+        now and then.
         """
         ...
 
     def grown(self, refs: Sequence[Ref]) -> Collection[Ref]:
-        """Those of `refs` whose log is known to have grown since the last call. Returns at once.
+        """Return the `refs` whose logs have grown since the last call, as far as known.
 
-        None where that would have to be asked: logs are read now and then all the same.
+        Returns at once. Returns none if the backend would have to ask: callers still read logs now
+        and then.
         """
         ...
 
     def close(self) -> None:
-        """Nobody listens any more."""
+        """Stop listening."""
         ...
 
 
@@ -55,4 +56,4 @@ class NoNews:
         return refs
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""

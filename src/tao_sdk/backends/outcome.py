@@ -1,5 +1,6 @@
-"""How an attempt ended by the manifest that its runner left among the results: the record that
-outlives the attempt.
+"""Outcome: how an attempt ended, by the manifest that its runner left among the results.
+
+The manifest outlives the attempt.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ from tao_sdk.model.errors import PathNotFound
 from tao_sdk.model.observation import Outcome
 
 MANIFEST = ".tao/manifest.json"
-MOST = (
-    32 * MiB
-)  # of about 200,000 files; reading more than that could cost all of this machine's memory
+MOST = 32 * MiB  # about 200,000 files; a longer manifest could use up this machine's memory
 
 
 def read_outcome(files: Files, results_dir: str, attempt: int) -> Outcome | None:
-    """None where there is no manifest, or it is another attempt's. Raises Unreachable when that
-    could not be seen.
+    """Read the outcome of an attempt from its manifest.
+
+    Returns None if there is no manifest, or it is another attempt's. Raises Unreachable.
     """
     return (
         outcome_of(read_manifest(files.below(results_dir), results_dir), attempt)
@@ -30,8 +30,9 @@ def read_outcome(files: Files, results_dir: str, attempt: int) -> Outcome | None
 
 
 def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
-    """None where there is none that can be read: the job may have put anything there. Raises
-    Unreachable.
+    """Read the manifest, or return None if it is missing or unreadable. Raises Unreachable.
+
+    A job may have put anything in its place.
     """
     try:
         text = files.read(f"{results_dir}/{MANIFEST}", 0, MOST + 1)
@@ -41,7 +42,7 @@ def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
 
 
 def parse_manifest(text: str, attempt: int) -> Outcome | None:
-    """What a manifest says of this attempt; another attempt's says nothing."""
+    """The outcome in a manifest's text; None if it is another attempt's or no JSON object."""
     return outcome_of(json_object(text), attempt)
 
 
@@ -54,9 +55,7 @@ def outcome_of(record: Mapping[str, Any] | None, attempt: int) -> Outcome | None
 
 
 def json_object(text: str) -> Mapping[str, Any] | None:
-    """The JSON object that a file holds; None for anything else: half a file, or one nested so that
-    nobody can read it.
-    """
+    """Parse a JSON object; None for anything else, such as half a file or too deep nesting."""
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,8 +1,7 @@
-"""What every backend refuses, in the same words: a job or files that are elsewhere, and a secret
-without its value.
+"""Refusals: errors that all backends share, in the same words.
 
-And what every backend says of a job that it cannot see, because it lives elsewhere or because
-nobody answers.
+Here: a job or files that are elsewhere, a secret without a value, and the observation of a job
+that a backend cannot see (it lives elsewhere, or nobody answers).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tao_sdk.model.plan import Ref
 
 
 def must_live_at(endpoint: str, ref: Ref) -> None:
-    """Raises Unreachable for a job of another machine, daemon or cluster."""
+    """Raise Unreachable for a job of another machine, daemon or cluster."""
     if ref.endpoint != endpoint:
         raise Unreachable(
             f"The job lives on {ref.endpoint}, this is {endpoint}.", "", "Ask from there."
@@ -23,9 +22,7 @@ def must_live_at(endpoint: str, ref: Ref) -> None:
 
 
 def seen_elsewhere(endpoint: str, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """What is said of those that live on another machine, daemon or cluster: they were not looked
-    at.
-    """
+    """Observations (UNREACHABLE) for the refs of another machine, daemon or cluster."""
     return {ref: elsewhere(endpoint, ref) for ref in refs if ref.endpoint != endpoint}
 
 
@@ -36,23 +33,23 @@ def elsewhere(endpoint: str, ref: Ref) -> Observation:
 
 
 def seen_unreachable(refs: Iterable[Ref], why: str) -> dict[Ref, Observation]:
-    """What is said of those that live here while nobody answers."""
+    """Observations (UNREACHABLE) for refs that live here while nobody answers."""
     return dict.fromkeys(refs, Observation(Phase.UNREACHABLE, "", reason=why))
 
 
 def must_look_at(endpoint: str, asked: str) -> None:
-    """Raises Unreachable for files of another one; "" asks for those of this."""
+    """Raise Unreachable for files of another endpoint than this; "" means this one."""
     if asked and asked != endpoint:
         raise Unreachable(f"The files are on {asked}, this is {endpoint}.", "", "Look from there.")
 
 
 def still_runs(job: str) -> Unreachable:
-    """For a release that could not end the job before it removes what is left."""
+    """The error of a release that could not end the job in time."""
     return Unreachable(f"{job} still runs.", "It could not be ended in time.", "Try again.")
 
 
 def missing_secret(names: Iterable[str], secrets: Mapping[str, str]) -> str:
-    """The first secret that a plan names and whose value is not given; "" when all are."""
+    """The first secret in `names` without a value in `secrets`; "" if all have one."""
     return next((name for name in names if name not in secrets), "")
 
 

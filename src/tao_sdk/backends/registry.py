@@ -1,5 +1,6 @@
-"""Backends by name: those of this package, imported when asked for, and those that others bring as
-entry points.
+"""Backends by name: this package's own, and those that other packages add as entry points.
+
+A backend is imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ BUILT_IN = {
     "kubernetes": "tao_sdk.backends.kubernetes.backend:KubernetesBackend",
 }
 NOT_BUILT = ("brev", "lepton")
-# Platforms' own command lines: what is typed to them is typed to ours by habit.
+# Platforms' own command lines. People type their subcommands to ours by habit.
 TOOLS = frozenset({"docker", "podman", "kubectl"})
 ALIASES = {"local-docker": "docker", "remote-docker": "docker", "k8s": "kubernetes"}
 
 
 class NotBuilt(TaoError, ImportError):
-    """A platform that the documents name and this version does not have."""
+    """The documents name this platform, but this version does not have it."""
 
     code = "platform.not_built"
 
@@ -43,7 +44,7 @@ class NotBuilt(TaoError, ImportError):
 
 
 def platform_name(name: str) -> str:
-    """The name under which we keep a platform: `k8s` is kubernetes."""
+    """Our name for a platform: `k8s` is kubernetes."""
     return ALIASES.get(name, name)
 
 
@@ -53,8 +54,9 @@ def platforms() -> list[str]:
 
 
 def backend_class(name: str) -> type[Any]:
-    """The class of a platform's backend. Raises UsageError for an unknown name, NotBuilt for one to
-    come.
+    """The class of a platform's backend.
+
+    Raises UsageError for an unknown name, NotBuilt for a platform of a later version.
     """
     name = platform_name(name)
     if name in BUILT_IN:
@@ -79,14 +81,12 @@ def _brought() -> dict[str, EntryPoint]:
 
 
 def is_known(name: str) -> bool:
-    """Whether it names a platform, be it one to come."""
+    """True if it names a platform, even one of a later version."""
     return name in (*BUILT_IN, *NOT_BUILT, *ALIASES) or name in _brought()
 
 
 def endpoints(settings: Settings) -> Mapping[str, NamedEndpoint]:
-    """The places that config.yaml names, by name. Raises UsageError with the file and the line of
-    what is wrong.
-    """
+    """The endpoints in config.yaml, by name. Raises UsageError with the file and line at fault."""
     return {name: checked_endpoint(endpoint) for name, endpoint in settings.endpoints.items()}
 
 
@@ -111,8 +111,9 @@ def checked_endpoint(endpoint: NamedEndpoint) -> NamedEndpoint:
 
 
 def platform_at(name: str, settings: Settings) -> str:
-    """The platform that is meant by the name of a platform or of an endpoint. Raises UsageError for
-    what is neither.
+    """The platform for the name of a platform or of an endpoint.
+
+    Raises UsageError if the name is neither.
     """
     known = endpoints(settings)
     if name in known:
@@ -131,7 +132,7 @@ def not_built(name: str) -> NotBuilt:
 
 
 def unknown(name: str, endpoints: Collection[str] = ()) -> UsageError:
-    """What to raise for a name that is none, with what was meant."""
+    """The error for an unknown platform, with the nearest known name or all of them."""
     known = [*sorted({*platforms(), *NOT_BUILT, *ALIASES}), *endpoints]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."

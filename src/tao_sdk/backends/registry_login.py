@@ -1,4 +1,4 @@
-"""Registry login: who the caller is to a registry of images. On the caller's machine.
+"""Registry login: the caller's login for an image registry, from the caller's machine.
 
 Not here: which registry an image comes from (image_name.py).
 """
@@ -16,9 +16,10 @@ NGC_USER = "$oauthtoken"
 
 
 def find_login(registry: str, settings: Settings) -> tuple[Mapping[str, str], str]:
-    """NGC_KEY for nvcr.io, else what `docker login` has kept; empty where there is none.
+    """Return (login, why a credential helper gave none). The login is empty if there is none.
 
-    And why a credential helper gave nothing, which matters only where the registry wants a login.
+    The login is NGC_KEY for nvcr.io, else what `docker login` has stored. The second part matters
+    only if the registry needs a login.
     """
     key = settings.get("NGC_KEY")
     if registry == NGC and key:
@@ -29,5 +30,5 @@ def find_login(registry: str, settings: Settings) -> tuple[Mapping[str, str], st
 
 
 def docker_folder(settings: Settings) -> Path:
-    """Where docker's command keeps its own files."""
+    """The folder of the docker command's own files."""
     return Path(settings.environ.get("DOCKER_CONFIG") or settings.home / ".docker")

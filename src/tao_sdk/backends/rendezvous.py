@@ -1,8 +1,7 @@
-"""The distributed environment contract: how the processes of one job find each other, under both
-sets of names.
+"""Rendezvous: the variables with which the processes of one job find each other.
 
-WORLD_SIZE is the number of nodes, as TAO's containers read it; NNODES and NPROC_PER_NODE say the
-same to torchrun.
+There are two sets of names. TAO's containers read WORLD_SIZE as the number of nodes; torchrun reads
+NNODES and NPROC_PER_NODE.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ PER_NODE = ("NUM_GPU_PER_NODE", "NPROC_PER_NODE")
 def rendezvous(
     nodes: int, gpus_per_node: int, node_rank: int | str, master: str, port: int | str = MASTER_PORT
 ) -> dict[str, str]:
-    """The variables of one node. Rank, master and port may be shell text that only the node can
-    evaluate.
+    """The variables of one node.
+
+    Rank, master and port may be shell text that only the node can evaluate.
     """
     return {
         "WORLD_SIZE": str(nodes),
@@ -29,7 +29,10 @@ def rendezvous(
 
 
 def single_node(gpus: int | None) -> dict[str, str]:
-    """Without the names that count GPUs where nobody here can see how many there are: None."""
+    """The variables of a job on one node.
+
+    `gpus` is None if the number is not known here. Then the names that count GPUs are left out.
+    """
     known = rendezvous(nodes=1, gpus_per_node=gpus or 0, node_rank=0, master="127.0.0.1")
     return {
         name: value for name, value in known.items() if gpus is not None or name not in PER_NODE

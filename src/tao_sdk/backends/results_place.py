@@ -1,8 +1,7 @@
-"""Where a job's results go: the root that a job names, the bucket it names, and the job's own place
-below either.
+"""Where a job's results go: the root or bucket that a job names, and the job's own folder in it.
 
-Here: how every backend reads what the job says. Not here: which root a backend takes when the job
-names none, except in a container.
+Here: how every backend reads the job's wishes. Not here: a backend's default root if the job names
+none, except in a container.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ RESULTS = "/results"  # in a container: the results of all jobs, unless the job 
 
 
 def named_root(spec: JobSpec) -> str:
-    """The folder or the prefix in a bucket that the job names for results of all
-    jobs; "" for none.
-    """
+    """The folder or bucket prefix that the job names for the results of all jobs; "" for none."""
     root = spec.env_vars.get(ROOT)
     return root if isinstance(root, str) else ""
 
@@ -31,9 +28,9 @@ def named_folder(spec: JobSpec) -> str:
 
 
 def container_root(spec: JobSpec, has_mount: bool) -> str:
-    """The container's folder for the results of all jobs; "" where none outlives the container.
+    """The container's folder for the results of all jobs; "" if none outlives the container.
 
-    `has_mount`: what the job writes below RESULTS goes to a mount.
+    `has_mount`: the job's files below RESULTS go to a mount.
     """
     folder = named_folder(spec)
     if folder:
@@ -44,8 +41,10 @@ def container_root(spec: JobSpec, has_mount: bool) -> str:
 
 
 def bucket_root(spec: JobSpec, folder: str) -> str:
-    """The prefix in a bucket for the results of all jobs; "" where the container's `folder` keeps
-    them, or nothing does.
+    """The bucket prefix for the results of all jobs; "" if no bucket keeps them.
+
+    A bucket that the job names for results wins over the container's `folder`. The folder wins
+    over S3_BUCKET_NAME.
     """
     root = remote_root(spec)
     if root or folder:
@@ -57,13 +56,14 @@ def bucket_root(spec: JobSpec, folder: str) -> str:
 
 
 def own_place(root: str, attempt: Attempt) -> str:
-    """Where one job's results lie below a root."""
+    """The folder of one job's results below a root."""
     return f"{root}/{attempt.job_id}"
 
 
 def root_variables(spec: JobSpec, local_root: str) -> dict[str, str]:
-    """What tells the job where results go. Results for a bucket are written to `local_root` and
-    sent from there.
+    """The variables that tell the job where results go.
+
+    Results for a bucket are written to `local_root` and sent from there.
     """
     bucket = remote_root(spec)
     if not bucket:

@@ -1,7 +1,8 @@
 """Shell: builds a script from quoted variables, functions and .sh files of a backend's folder.
 
-Shellcheck checks each file. Its head, up to the first empty line, names the variables and functions
-that it needs. Not here: their values, and the files themselves (each backend's `scripts/`).
+Shellcheck checks each file. The head of a file, up to the first empty line, names the variables and
+functions that it needs. Not here: their values, and the files themselves (each backend's
+`scripts/`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-SHARED_SCRIPTS = Path(__file__).with_name("scripts")  # those of several backends
+SHARED_SCRIPTS = Path(__file__).with_name("scripts")  # scripts that several backends use
 
 
 @cache

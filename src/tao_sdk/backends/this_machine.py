@@ -1,4 +1,4 @@
-"""This machine as backends share it: how it is called, and its files as they are seen from here."""
+"""This machine, for all backends: its name, GPUs and free disk space, and its files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SWAPPED = (
 
 
 def gpus_here(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
-    """(the GPUs that nvidia-smi shows, nothing), or (none, why they cannot be seen)."""
+    """Return (the GPUs that nvidia-smi shows, "") or (no GPUs, why it cannot show them)."""
     if shutil.which(GPU_QUERY[0], path=environ.get("PATH", os.defpath)) is None:
         return (), "nvidia-smi is not installed here."
     try:
@@ -41,7 +41,7 @@ def gpus_here(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
 
 
 def free_here(path: str) -> int | None:
-    """Bytes free on the disk of a folder; None where it cannot be seen."""
+    """Bytes free on the disk of a folder; None if they cannot be read."""
     try:
         return shutil.disk_usage(path).free
     except OSError:
@@ -49,8 +49,9 @@ def free_here(path: str) -> int | None:
 
 
 def this_machine() -> str:
-    """The same after every restart: the host's name, and a digest of its machine-id where it has
-    one.
+    """This machine's name: the host name, and a digest of its machine-id if it has one.
+
+    The name stays the same after a restart.
     """
     try:
         machine = Path("/etc/machine-id").read_bytes().strip()
@@ -60,7 +61,7 @@ def this_machine() -> str:
 
 
 def room_left(folder: str) -> float:
-    """Bytes free on the disk of a folder; no limit is known where it cannot be seen."""
+    """Bytes free on the disk of a folder; infinity if they cannot be read."""
     try:
         return shutil.disk_usage(folder).free
     except OSError:
@@ -68,15 +69,15 @@ def room_left(folder: str) -> float:
 
 
 class LocalFiles:
-    """Takes plain paths and file:// addresses that a person names; follows links."""
+    """Files by plain paths and file:// addresses that a person names. Follows links."""
 
     def stat(self, path: str) -> FileStat:
         with looking(path):
-            # os.stat keeps the path as a text
+            # os.stat keeps the path as text
             return file_stat(find(path), os.stat(find(path)))  # noqa: PTH116
 
     def list(self, path: str) -> list[FileStat]:
-        """What lies in a folder, by name; of a file, itself."""
+        """List a folder, sorted by path. A file is listed as itself."""
         with looking(path):
             folder = Path(find(path))
             if not folder.is_dir():
@@ -95,8 +96,9 @@ class LocalFiles:
 
 
 class ResultFiles:
-    """What lies below a folder that a job writes to; takes paths that begin with the folder's.
-    Follows no link out of it.
+    """Files below a folder that a job writes to. Follows no link out of the folder.
+
+    Takes paths that begin with the folder's path.
     """
 
     def __init__(self, folder: str) -> None:
@@ -108,8 +110,9 @@ class ResultFiles:
             return file_stat(path, spot.seen)
 
     def list(self, path: str) -> list[FileStat]:
-        """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is
-        itself.
+        """List a folder, sorted by path. A file is listed as itself.
+
+        A link that leads nowhere, or out of the folder, is listed as the link.
         """
         path = whole(path)
         with looking_below(path), self.root.at(self._inside(path)) as spot:
@@ -130,7 +133,7 @@ class ResultFiles:
             file.seek(offset)
             left = max(
                 os.fstat(file.fileno()).st_size - offset, 0
-            )  # a read takes the memory for as much as it is asked for
+            )  # a read takes memory for its whole limit
             return file.read(left if limit is None else min(left, limit))
 
     def next_data(self, path: str, offset: int) -> int:
@@ -151,7 +154,7 @@ class ResultFiles:
         return inside
 
     def _entry(self, path: str, entry: os.DirEntry[str]) -> FileStat | None:
-        """None for a file that vanished while it was looked at."""
+        """The stat of a folder's entry; None if the file has vanished meanwhile."""
         try:
             if entry.is_symlink():
                 with suppress(OSError), self.root.at(self._inside(path)) as spot:
@@ -163,12 +166,15 @@ class ResultFiles:
 
 
 def whole(path: str) -> str:
-    """The absolute path; one that is absolute stays as it is."""
+    """The absolute path. An absolute path stays unchanged."""
     return path if path.startswith("/") else os.path.abspath(path)  # noqa: PTH100  keeps links
 
 
 def only_files(path: str, flags: int) -> int:
-    """Open what can be read to its end: a pipe would be waited for, a device may have none."""
+    """Open a path for reading, unless it is a pipe, a socket or a device.
+
+    Reading a pipe would block, and a device may have no end. Raises PathNotFound for these.
+    """
     try:
         refuse_endless(os.stat(path), path)  # noqa: PTH116
     except OSError as error:
@@ -183,8 +189,9 @@ def only_files(path: str, flags: int) -> int:
 
 
 def entry_stat(entry: os.DirEntry[str]) -> FileStat | None:
-    """None for a file that vanished while it was looked at; a link that leads nowhere, or to
-    itself, is itself.
+    """The stat of a folder's entry; None if the file has vanished meanwhile.
+
+    A link that leads nowhere, or to itself, is shown as the link.
     """
     try:
         seen = file_stat(entry.path, entry.stat())
@@ -225,7 +232,7 @@ def looking(path: str) -> Generator[None]:
 
 @contextmanager
 def looking_below(path: str) -> Generator[None]:
-    """The same where a job may put another thing in a file's place while it is opened."""
+    """As `looking`, for files that a job may swap for something else while they are opened."""
     with looking(path):
         try:
             yield

@@ -1,3 +1,1 @@
-"""Containers behind any Docker daemon, whatever the way to it: shared by the backends that have
-one.
-"""
+"""Containers of a Docker daemon, however it is reached. Shared by all backends that use one."""

@@ -1,4 +1,4 @@
-"""Containers: those of one daemon, looked at, stopped and removed."""
+"""Containers: inspect, stop and remove the containers of one daemon."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.plan import Attempt
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status, make_archive
 
-MOST_EVENTS = 1000  # of one container; a daemon remembers fewer of all together
-MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
+MOST_EVENTS = 1000  # per container; a daemon remembers fewer than this in all
+MARGIN = 30.0  # seconds beyond the grace for the daemon to answer a stop
 REMOVALS = 100  # tries, 0.1 s apart
-# A storage driver's words while another process still sees the files of a container.
+# A storage driver's words while another process still uses the files of a container.
 BUSY = re.compile("device or resource busy", re.IGNORECASE)
 
 
 def container_name(job_id: str) -> str:
-    """The name of the container of a job. Its attempts have it one after the other."""
+    """The name of a job's container. The job's attempts use the name one after the other."""
     return f"tao-job-{job_id}"
 
 
@@ -52,7 +52,7 @@ class Container:
 
     @property
     def own_grace(self) -> timedelta:
-        """The time that its job has to end unless the caller says otherwise."""
+        """The default time for its job to end after SIGTERM."""
         return timedelta(seconds=self.seen["Config"].get("StopTimeout") or GRACE)
 
     def is_of(self, attempt: Attempt) -> bool:
@@ -66,7 +66,7 @@ class Containers:
         self.daemon = daemon
 
     def inspect(self, name: str) -> Container | None:
-        # A job may have no container yet. Without a name the daemon would answer with all of them.
+        # A job may have no container yet. Without a name, the daemon would list all containers.
         if not name:
             return None
         with ignore_status(404):
@@ -74,7 +74,10 @@ class Containers:
         return None
 
     def write_grace(self, container: Container, grace: timedelta) -> None:
-        """Tell the job how long it has. One with a read-only root keeps the grace of its own."""
+        """Write the grace into the container, for the job to read.
+
+        A container with a read-only root keeps its own grace.
+        """
         folder, name = posixpath.split(GRACE_FILE[1:])
         files = [(name, grace_text(grace).encode(), 0o644)]
         with suppress(DaemonError, Unreachable):
@@ -91,7 +94,10 @@ class Containers:
         self.daemon.ask("POST", f"/containers/{container.id}/stop", timeout=left + MARGIN, t=left)
 
     def end_within(self, container: Container, seconds: float) -> None:
-        """SIGTERM, and the time to end. The daemon's own stop counts in whole seconds."""
+        """Send SIGTERM and wait up to `seconds` for the end.
+
+        The daemon's own stop counts whole seconds only.
+        """
         until = time.monotonic() + seconds
         with ignore_status(409):  # it has ended
             self.daemon.ask("POST", f"/containers/{container.id}/kill", signal="SIGTERM")
@@ -103,8 +109,10 @@ class Containers:
         return left is not None and not parse.observation(left.seen).phase.over
 
     def remove(self, container: str, tries: int | None = None) -> None:
-        """Remove a container with its anonymous volumes. One that is being removed is waited for,
-        and one whose files are busy is tried again.
+        """Remove a container with its anonymous volumes.
+
+        Waits for a removal that is already under way, and retries while the container's files are
+        busy: `tries` times, 0.1 s apart. Raises DaemonError.
         """
         for tries_left in reversed(range(tries or REMOVALS)):
             try:
@@ -119,11 +127,11 @@ class Containers:
             time.sleep(0.1)
 
     def recorded_events(self, container: Container) -> list[Mapping[str, Any]]:
-        """What the daemon still remembers of what happened to a container."""
+        """The events of a container that the daemon still remembers."""
         began = parse.moment(container.seen.get("Created"))
         since = f"{began.timestamp():.6f}" if began else "0"
         wanted = {"container": [container.id], "event": ["kill", "oom", "die", "start", "stop"]}
-        # The daemon's own clock, which need not be ours: for a later time it would wait.
+        # Use the daemon's clock, which may differ from ours: it waits for a time in its future.
         now = epoch_seconds(self.daemon.info(at_most=0)["SystemTime"])
         events = self.daemon.read_lines(
             "GET", "/events", {}, since=since, until=f"{now:.6f}", filters=wanted

@@ -1,5 +1,6 @@
-"""Files as the daemon sees them: on this machine where it runs here, else on its own, looked at
-through it.
+"""Files on the daemon's machine.
+
+If the daemon runs here, these are this machine's files. Otherwise they are read through the daemon.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from tao_sdk.net.address import path_of
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
 LIST_SECONDS = 600.0  # a folder of millions of files, on a disk that sleeps
-SHELLS = 4  # images that are tried for one that can list
+SHELLS = 4  # images to try until one can list a folder
 BLOCK = 1 * MiB
 
 
 class HereFiles:
-    """This machine's, where the daemon runs too. What we may not look at, such as a volume's
-    folder, it shows us.
+    """Files of this machine, on which the daemon runs too.
+
+    Paths that we may not read, such as a volume's folder, are read through the daemon.
     """
 
     def __init__(self, daemon: Daemon, root: str = "") -> None:
@@ -64,13 +66,16 @@ class HereFiles:
 
 
 class FarFiles:
-    """The daemon's machine's. For one caller: its windows are closed when it is let go."""
+    """Files of the daemon's machine, for one caller.
+
+    Its windows are closed when this object is garbage-collected.
+    """
 
     def __init__(self, daemon: Daemon, root: str = "") -> None:
         self.daemon = daemon
-        self.root = root  # a folder that a job writes to; "" for looking at what a person names
+        self.root = root  # a folder that a job writes to; "" for paths that a person names
         self.windows: list[Window] = []
-        self.listed: dict[str, list[FileStat]] = {}  # folder -> what is in it
+        self.listed: dict[str, list[FileStat]] = {}  # folder -> its entries
         self.readings: list[Reading] = []  # at most one
         weakref.finalize(self, close, self.readings, self.windows)
 
@@ -98,9 +103,9 @@ class FarFiles:
         return data
 
     def locate_path(self, path: str) -> tuple[Window, str, Any]:
-        """(a window, where the path is in it, what it is). Raises PathNotFound.
+        """Return (a window, the path in it, the daemon's stat of it). Raises PathNotFound.
 
-        The daemon answers nothing about a window while something is read from it.
+        Ends the current reading first: the daemon does not answer for a window during a read.
         """
         close(self.readings)
         with looking(path):
@@ -121,8 +126,10 @@ class FarFiles:
         return made
 
     def open_window(self, path: str, image: str) -> Window:
-        """A volume is mounted as one: its folder need not be a path of the machine that containers
-        see.
+        """Open a window on a path.
+
+        A path in a volume is mounted as that volume: containers may not see the volume's folder as
+        a path of the machine.
         """
         for name, root in window.list_volumes(self.daemon).items():
             if posixpath.commonpath([path, root]) == root:
@@ -133,8 +140,10 @@ class FarFiles:
         return window.open_window(self.daemon, image, source, lists=inside)
 
     def mount_source(self, path: str) -> str:
-        """What is mounted, which the daemon looks for along links: nothing whose name a job may
-        have given.
+        """The path to mount for a window.
+
+        The daemon follows links in this path, so a job must not have chosen any name in it. For a
+        path below `root` it is the parent of `root`.
         """
         if self.root and (path == self.root or path.startswith(f"{self.root}/")):
             return posixpath.dirname(self.root)
@@ -144,7 +153,7 @@ class FarFiles:
         return FarFiles(self.daemon, absolute_path(folder))
 
     def list_folder(self, path: str) -> None:
-        """List a folder, and all below it unless that is too much at once."""
+        """List a folder into `listed`, with all folders below it unless that is too much."""
         rows, complete = self.list_names(path)
         self.listed[path] = []
         for row in rows:
@@ -161,8 +170,9 @@ class FarFiles:
         return self.from_tar(path), True
 
     def run_listing(self, path: str, image: str) -> tuple[str, str] | None:
-        """(what the listing says, of which folder of the window); None where the
-        image cannot list.
+        """Return (the listing's text, the listed folder's path in the window).
+
+        None if the image cannot list.
         """
         there = self.open_window(path, image)
         try:
@@ -183,16 +193,14 @@ class FarFiles:
             there.close()
 
     def from_tar(self, path: str) -> list[FileStat]:
-        """Where no image has a shell: the daemon packs everything, and we look at
-        the names only.
-        """
+        """List a folder without a shell: the daemon packs all of it, and we read only the names."""
         there, inside, _ = self.locate_path(path)
         with Tar(there, inside) as members:
             return [row for each in members if (row := window.names_of(each, path))]
 
 
 class Tar:
-    """The daemon's tar of a path in a window, as it comes."""
+    """The daemon's tar of a path in a window, as a stream."""
 
     def __init__(self, there: Window, inside: str) -> None:
         where = f"/containers/{there.container}/archive"
@@ -210,7 +218,7 @@ class Tar:
 
 
 class Reading:
-    """A file that is being read from its beginning on; it can be gone on with, not back."""
+    """A file that is read from its beginning. It can go forward, not back."""
 
     def __init__(self, there: Window, path: str, inside: str, offset: int) -> None:
         self.path, self.at = path, 0
@@ -256,13 +264,14 @@ def not_on_the_machine(path: str) -> PathNotFound:
 
 
 def place_in_window(path: str, root: str) -> str:
-    """Where a path below `root` is in a window that has `root` mounted."""
+    """The path in a window for a path below `root`, if the window has `root` mounted."""
     return posixpath.normpath(posixpath.join(window.PLACE, posixpath.relpath(path, root)))
 
 
 def absolute_path(path: str) -> str:
-    """The path of a file:// address, or a plain one, without dots. What is relative has no meaning
-    there.
+    """The path of a file:// address or a plain path, normalized.
+
+    Raises PathNotFound for a relative path, which means nothing on the daemon's machine.
     """
     plain = posixpath.normpath(path_of(path))
     if not posixpath.isabs(plain):

@@ -1,5 +1,6 @@
-"""Which daemon answers: behind one address it may be replaced, and the new one knows nothing of the
-old one's containers.
+"""Identity: which daemon answers at an address.
+
+A new daemon may replace the old one at the same address. It does not know the old one's containers.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from tao_sdk.transports.dockerd import FRESH, Daemon
 
 
 def identity(daemon: Daemon, at_most: float = FRESH) -> str:
-    """As it was seen at most so many seconds ago."""
+    """The identity of the daemon that answers, read at most `at_most` seconds ago."""
     return parse.identity(daemon.info(at_most))
 
 
 def identity_in(ref: Ref) -> str:
-    """The identity of the daemon that started the attempt; "" where it is not known."""
+    """The identity of the daemon that started the attempt; "" if it is not known."""
     details = ref.details
     return details.get("daemon_identity") or details.get("daemon", "")  # as older versions wrote it
 

@@ -1,8 +1,7 @@
-"""Files in the containers of jobs that have ended: what they wrote where nothing is mounted, until
-`tao gc`.
+"""Kept files: result files that lie only in the container of a job that has ended.
 
-Only what the job itself wrote is seen: plain files and folders, no links. While it runs there is
-nothing here.
+The job wrote them to a path without a mount. They stay until `tao gc`. Only plain files and folders
+that the job itself wrote are shown, no links. There are none while the job runs.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from tao_sdk.net.address import path_of
 
 # a results directory ends with the job's id
 JOB_FOLDER = re.compile(rf"/(?:.*/)?({ID_PATTERN})(?=/|$)")
-SMALL = 1 * MiB  # a folder that is asked for with what its files hold
-MOST_FILES = 2000  # of one job: each is a question to the daemon
+SMALL = 1 * MiB  # a folder up to this size is fetched with the content of its files
+MOST_FILES = 2000  # per job: each file is a request to the daemon
 # Links, devices, pipes, sockets, in Go's file mode.
 NOT_PLAIN = IS_LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
-DELETED = 2  # of the kinds of change that a daemon tells
+DELETED = 2  # a kind of change in the daemon's answer
 
 
 class KeptFiles:
-    """Looks where `elsewhere` looks, and into a job's container where that has nothing."""
+    """Looks into `elsewhere` first, and into a job's container if nothing is there."""
 
     def __init__(self, elsewhere: Files, containers: Containers) -> None:
         self.elsewhere, self.containers = elsewhere, containers
@@ -75,7 +74,7 @@ class KeptFiles:
             return offset
 
     def inside(self, path: str) -> InContainer | None:
-        """The container of the job whose results the path belongs to, if they lie in it."""
+        """The container of the job that the path belongs to, if it holds the results. Else None."""
         match = JOB_FOLDER.match(plain_path(path))
         if match is None:
             return None
@@ -92,7 +91,7 @@ class KeptFiles:
         return True
 
     def find_container(self, folder: str, job_id: str) -> InContainer | None:
-        """The container that has the folder; None if it lies elsewhere, or the job still runs."""
+        """The container that holds the folder; None if it lies elsewhere or the job still runs."""
         if self.is_elsewhere(folder):
             return None
         with looking(folder):
@@ -150,15 +149,17 @@ class InContainer:
             self.reading = None
 
     def all_files(self) -> dict[str, FileStat]:
-        """Path -> what is there, of all files and folders in the results."""
+        """Path -> its stat, for all files and folders in the results."""
         if self.files is None:
             with looking(self.folder):
                 self.files = {seen.path: seen for seen in self.look_at_files()}
         return self.files
 
     def look_at_files(self) -> Iterator[FileStat]:
-        """What the container has beyond its image: the folders that lead there were looked at, too,
-        and are no links.
+        """Yield the files and folders that the container has beyond its image.
+
+        The folders above them were checked, too: they are no links. Raises Unreachable for more
+        than MOST_FILES files.
         """
         paths = sorted(path for path in self.possible_paths() if within(path, self.folder))
         if len(paths) > MOST_FILES:
@@ -173,8 +174,10 @@ class InContainer:
                 yield file_stat(path, seen)
 
     def possible_paths(self) -> list[str]:
-        """What may lie in the results, by its name. A small folder is asked for alone: to find all
-        changes of a container takes the daemon a hundred times as long.
+        """The paths that may lie in the results.
+
+        A small folder is listed by itself: a list of all changes in the container takes the daemon
+        a hundred times as long.
         """
         folder = PurePosixPath(self.folder)
         way = [self.window.stat_once(str(above)) for above in (folder, *folder.parents[:-1])]
@@ -187,7 +190,7 @@ class InContainer:
         return self.changed_paths()
 
     def changed_paths(self) -> list[str]:
-        """What was changed in the container, anywhere."""
+        """All paths that were added or changed in the container."""
         changes: list[Mapping[str, Any]] = (
             self.window.daemon.get(f"/containers/{self.window.container}/changes") or []
         )
@@ -195,7 +198,7 @@ class InContainer:
 
 
 def is_plain(mode: int) -> bool:
-    """A file or a folder, by Go's file mode."""
+    """True for a plain file or a folder, by Go's file mode."""
     return bool(mode & IS_DIR) or not mode & NOT_PLAIN
 
 

@@ -1,11 +1,12 @@
-"""The frames in which a daemon sends a log, and the cursor that resumes it exactly. Pure.
+"""Log frames: the frames in which a daemon sends a log, and the cursor that resumes it exactly.
 
-A frame is 8 bytes (stream, size), a timestamp of 31 bytes with its space, and text. The daemon can
-be asked for frames from a time on, no finer; times repeat. Within one stream they never go
-backwards, so a stream's place is its last time and how many frames of that time were read. Across
-the streams they do go backwards: a long line keeps the time at which it began for all its parts.
-(Docker 20.10's `local` driver forgets the newline after a line of several parts; a new time without
-one says that it was there.)
+A frame is 8 bytes (stream, size), a timestamp of 31 bytes with its space, and text. Pure.
+
+The daemon can only send frames from a given time on, and times repeat. Within one stream, times
+never go backwards. So the place in a stream is its last time, and the number of frames of that time
+that were read. Across streams, times do go backwards: all parts of a long line keep the time at
+which the line began. (Docker 20.10's `local` driver forgets the newline after a line of several
+parts. A new time after an unfinished line shows that the newline was there.)
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 STREAMS = {"stdout": 1, "stderr": 2}
-TROUBLE = 3  # the stream in which a daemon says why it cannot read the log any further
+TROUBLE = 3  # the stream with the daemon's reason why it cannot read the log any further
 STAMP = 31
 LONGEST_FRAME = 4 << 20  # bytes; Docker itself cuts lines into parts of 16 KiB
-SLACK = timedelta(seconds=5)  # between the moment a frame is stamped and the moment it can be read
+SLACK = timedelta(seconds=5)  # between a frame's timestamp and the moment it can be read
 EARLIEST = b"0001-01-01T00:00:00.000000000Z "
 
 
@@ -26,7 +27,8 @@ EARLIEST = b"0001-01-01T00:00:00.000000000Z "
 class Place:
     """How far one stream was read.
 
-    The last frame's time, how many frames had it, and whether its line was unfinished.
+    Holds the last frame's time, the number of frames with that time, and whether the last line was
+    unfinished.
     """
 
     stamp: bytes = EARLIEST
@@ -36,8 +38,9 @@ class Place:
 
 @dataclass
 class Places:
-    """How far a log was read. `skip` counts down the frames of a resumed answer that were read
-    before.
+    """How far a log was read.
+
+    `skip` counts down the frames that a resumed answer repeats.
     """
 
     streams: dict[int, Place] = field(default_factory=lambda: {1: Place(), 2: Place()})
@@ -67,15 +70,19 @@ class Places:
         return Places.of(self.cursor())
 
     def pass_over(self) -> None:
-        """A stream of which nothing was seen in the log's end has nothing unread before it."""
+        """Move each stream without a frame to the last time of the other stream.
+
+        Call it after reading the log's end: such a stream has nothing unread before it.
+        """
         last = max(place.stamp for place in self.streams.values())
         for place in self.streams.values():
             if place.stamp == EARLIEST:
                 place.stamp = last
 
     def since_time(self) -> str:
-        """From when on to ask, so that nothing is missed: seconds since the epoch, or "" for
-        everything.
+        """The time from which to ask so that no frame is missed.
+
+        In seconds since the epoch; "" asks for everything.
         """
         last = max(place.stamp for place in self.streams.values())
         if last == EARLIEST:
@@ -92,19 +99,21 @@ def moment_of(stamp: bytes) -> datetime:
 
 
 class Frames:
-    """Takes an answer's blocks, gives the log's bytes, and knows how far it has come."""
+    """Turns the blocks of an answer into the log's bytes, and keeps the places."""
 
     def __init__(self, places: Places, stream: str = "") -> None:
         self.places = places
         self.wanted = {STREAMS[stream]} if stream else set(STREAMS.values())
-        self.count = 0  # frames taken, those that were skipped included
-        # the daemon cannot read the log any further; its words are the last of the text
+        self.count = 0  # frames read, including skipped ones
+        # the daemon cannot read the log any further; its reason is the end of the text
         self.broken = False
         self._rest = b""
 
     def feed_block(self, block: bytes) -> list[bytes]:
-        """The text of each whole frame that is new and wanted. Tight: a log has
-        millions of them.
+        """Return the text of each complete new frame of the requested streams.
+
+        Raises ValueError for a frame longer than LONGEST_FRAME. Written for speed: a log has
+        millions of frames.
         """
         data = self._rest + block if self._rest else block
         at, size, found, skip = 0, len(data), list[bytes](), self.places.skip
@@ -150,7 +159,7 @@ class Frames:
 
 
 def last_lines(texts: list[bytes], lines: int) -> bytes | None:
-    """The last `lines` lines of a log's end; None when more of it is needed.
+    """The last `lines` lines in these texts, the end of a log. None if they hold fewer lines.
 
     An unfinished last line counts.
     """

@@ -1,5 +1,6 @@
-"""Reading a container's log: from a cursor, from its last lines, and on until it has ended. Flat
-memory.
+"""Logs: read a container's log from a cursor or its last lines, and follow it until its end.
+
+Memory stays flat.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.model.errors import NoLog, PathNotFound, TaoError, Unreachable, UsageError
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status
 
-PAUSE = 0.05  # seconds between an answer's end and the next, while the container lives
-FEWEST = 200  # frames of a tail: enough to see both streams where both are used
+PAUSE = 0.05  # seconds between the end of an answer and the next, while the container lives
+FEWEST = 200  # frames of a tail: enough to see both streams if both are used
 READABLE = (
     "One that does is named so in a job file: native: {HostConfig: {LogConfig: {Type: local}}}"
 )
@@ -39,7 +40,7 @@ LOST: Mapping[int, tuple[type[PathNotFound], str, str]] = {
 def read(
     daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]
 ) -> Iterator[LogChunk]:
-    """Yield the log from the request's cursor on. A connection that breaks is opened again.
+    """Yield the log from the request's cursor on. Opens a broken connection again.
 
     Raises UsageError for a rank other than 0, NoLog and PathNotFound for a log that is lost.
     """
@@ -53,7 +54,7 @@ def read(
         yield from read_chunks(daemon, container, request, has_ended)
     except DaemonError as error:
         raise log_error(error) from error
-    except (ValueError, KeyError) as error:  # a stream or a time that is none
+    except (ValueError, KeyError) as error:  # an invalid stream or time
         why = f"What the daemon sends is no log of a container ({error})."
         raise NoLog(
             "The log cannot be read.", why, command=f"docker logs {container[:12]}"
@@ -61,7 +62,7 @@ def read(
 
 
 def log_error(error: DaemonError) -> TaoError:
-    """The error for a daemon that does not give a log."""
+    """The error to raise if the daemon does not return a log."""
     if error.status not in LOST:
         return Unreachable("The Docker daemon could not give the log.", error.what, "Try again.")
     kind, what, remedy = LOST[error.status]
@@ -79,7 +80,7 @@ def read_chunks(
         if not request.follow:
             return
     while True:
-        # Asked before the log is read: what is there after that is all of it.
+        # Ask before reading: after the end, one more read returns the whole rest.
         over = not request.follow or has_ended()
         frames = Frames(places.resumed_places(), request.stream)
         yield from read_blocks(daemon, container, frames, follow=not over)
@@ -90,8 +91,9 @@ def read_chunks(
 
 
 def says_code(daemon: Daemon, container: str, codes: Sequence[str]) -> bool:
-    """True if the last line of its stderr has one of these codes. False where the container has no
-    log to show.
+    """True if the last line of the container's stderr has one of these codes.
+
+    False if the container has no readable log.
     """
     with ignore_status(409, 501):
         last = read_tail(daemon, container, "stderr", 1)[1]
@@ -109,8 +111,10 @@ def read_blocks(daemon: Daemon, container: str, frames: Frames, follow: bool) ->
 
 
 def read_tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Places, bytes]:
-    """(how far the log was read, its last lines). The daemon counts frames, and a long line has
-    many.
+    """Return (how far the log was read, its last lines).
+
+    The daemon's `tail` counts frames, and a long line has many, so it asks for more until the
+    lines are complete.
     """
     wanted = max(lines, FEWEST)
     while True:

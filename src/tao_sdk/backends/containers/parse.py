@@ -1,4 +1,4 @@
-"""A daemon's words -> what they mean to us. Pure."""
+"""Parse: a daemon's answers -> our observations and events. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_duration
 from tao_sdk.model.words import UNEXPLAINED, Why
 
-# The states of a container -> ours. Source: the daemon's API and the platform document's map; the
-# others have ended.
+# The states of a container -> ours. Source: the daemon's API and the platform document's map.
+# Containers in any other state (ENDED) have ended.
 PHASES: Mapping[str, Phase] = {
     "created": Phase.PENDING,
     "running": Phase.RUNNING,
@@ -25,20 +25,20 @@ PHASES: Mapping[str, Phase] = {
     "paused": Phase.PAUSED,
 }
 ENDED = ("exited", "dead", "removing")
-TIMED_OUT = (124, 137, 143)  # what `timeout` ends with, or the command that it ended
-LATE = timedelta(seconds=2)  # a busy daemon notes the start later than it was
+TIMED_OUT = (124, 137, 143)  # exit codes of `timeout`, or of the command that it ended
+LATE = timedelta(seconds=2)  # a busy daemon records the start too late, by up to this
 STARTED_AGAIN, KILLED = "StartedAgain", "Killed"  # the names of events
 NEVER = "0001-01-01"
 LINUX_ID = re.compile(r"[0-9]{1,10}")  # of a user or a group
 
 
 def living(state: str, started: datetime | None = None) -> Observation:
-    """A container that has not ended, by the word that the list has for it."""
+    """The observation of a container that has not ended, by its state in the daemon's list."""
     return Observation(PHASES.get(state, Phase.UNKNOWN), state, started_at=started)
 
 
 def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observation:
-    """A container as `inspect` shows it."""
+    """The observation of a container, as `inspect` shows it."""
     state: Mapping[str, Any] = inspected["State"]
     word = str(state["Status"])
     if word == "created" and state.get("Error"):
@@ -57,7 +57,7 @@ def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observa
 
 
 def how_it_ended(inspected: Mapping[str, Any], code: int, canceled: bool) -> tuple[Phase, Why]:
-    """A container that has run and ended."""
+    """The phase and reason of a container that has run and ended."""
     if canceled:
         return Phase.CANCELED, words.why(Reason.CANCELED)
     reason = end_reason(inspected, code)
@@ -67,14 +67,14 @@ def how_it_ended(inspected: Mapping[str, Any], code: int, canceled: bool) -> tup
 
 
 def lost_process(inspected: Mapping[str, Any]) -> Why:
-    """What is to be known of a good end: the kernel may have killed a process before it."""
+    """A note on a container that ended well: the kernel may have killed one of its processes."""
     if inspected["State"].get("OOMKilled"):
         return words.why(Reason.OUT_OF_MEMORY, "docker, in part")
     return UNEXPLAINED
 
 
 def with_reason(seen: Observation, reason: Why) -> Observation:
-    """The observation with its reason; the daemon's own words are kept apart as well."""
+    """The observation with a reason. A daemon's own words are also stored in `backend_words`."""
     said = reason.text if reason.code is Reason.DAEMON_ERROR else ""
     return replace(seen, reason=reason.text, reason_code=reason.code, backend_words=said)
 
@@ -84,15 +84,18 @@ def daemon_error(state: Mapping[str, Any]) -> Why:
 
 
 def has_begun(state: Mapping[str, Any]) -> bool:
-    """Whether a container was ever started. One that was not has the exit code 0, also while it is
-    being removed.
+    """True if a container was ever started.
+
+    The exit code does not tell: it is 0 for a container that was never started, even during its
+    removal.
     """
     return state["Status"] != "created" and not str(state.get("StartedAt", "")).startswith(NEVER)
 
 
 def never_started(state: Mapping[str, Any], canceled: bool) -> Observation:
-    """A container that is on its way out and never ran: it is as good as gone, unless the daemon
-    says what went wrong.
+    """The observation of a container that has ended and never ran.
+
+    It counts as gone (ABSENT), unless it was canceled or has an error or an exit code.
     """
     raw, code, error = (
         f"{state['Status']}, never started",
@@ -111,8 +114,10 @@ def never_started(state: Mapping[str, Any], canceled: bool) -> Observation:
 
 
 def may_end_unbegun(inspected: Mapping[str, Any]) -> bool:
-    """True if the image has an ENTRYPOINT, which may end without the start script that it is given,
-    and nothing hides the script's mark.
+    """True if the container may end before the start script begins, and this can be checked.
+
+    The image's ENTRYPOINT may end without running the start script. The check needs the script's
+    mark, so nothing may hide it.
     """
     config, host = inspected["Config"], inspected["HostConfig"]
     mounts: list[Mapping[str, Any]] = host.get("Mounts") or []
@@ -124,20 +129,20 @@ def may_end_unbegun(inspected: Mapping[str, Any]) -> bool:
 
 
 def is_roots(inspected: Mapping[str, Any]) -> bool:
-    """True if root runs the container's program, and so may write anywhere in it."""
+    """True if the container's program runs as root, and so may write anywhere in it."""
     user = str(inspected["Config"].get("User") or "root").partition(":")[0]
     return user in ("root", "0")
 
 
 def not_begun(seen: Observation, inspected: Mapping[str, Any]) -> Observation:
-    """The end of a container whose ENTRYPOINT did not run the job's command."""
+    """The observation of a container whose ENTRYPOINT did not run the job's command."""
     entry: list[str] = inspected["Config"]["Entrypoint"]
     reason = words.why(Reason.NOT_STARTED, "entrypoint", entrypoint=shlex.join(entry))
     return with_reason(replace(seen, phase=Phase.FAILED), reason)
 
 
 def end_reason(inspected: Mapping[str, Any], code: int) -> Why:
-    """Why a container has ended; no reason for a good end."""
+    """Why a container has failed. No reason (UNEXPLAINED) if it ended well."""
     state: Mapping[str, Any] = inspected["State"]
     limit = time_limit(inspected)
     if state.get("OOMKilled") and code:
@@ -163,13 +168,13 @@ def labels_of(inspected: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def shown_variable(inspected: Mapping[str, Any], name: str) -> str:
-    """The value of a variable that the container shows; "" where it has none."""
+    """The value of a variable in the container's visible environment; "" if it has none."""
     shown: list[str] = inspected["Config"].get("Env") or []
     return next((line.partition("=")[2] for line in shown if line.startswith(f"{name}=")), "")
 
 
 def start_of(inspected: Mapping[str, Any]) -> datetime | None:
-    """When a container was started; None where the daemon does not say it in a known form."""
+    """The time at which a container was started; None if the daemon's answer has another form."""
     try:
         return moment(inspected["State"]["StartedAt"])
     except (KeyError, TypeError, ValueError):
@@ -184,7 +189,7 @@ def run_time(state: Mapping[str, Any]) -> timedelta:
 
 
 def moment(text: str | None) -> datetime | None:
-    """The daemon's time, which has nanoseconds; None for its "never"."""
+    """Parse the daemon's time, which has nanoseconds. None for its "never" and for no time."""
     if not text or text.startswith(NEVER):
         return None
     match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?", text)
@@ -195,14 +200,15 @@ def moment(text: str | None) -> datetime | None:
 
 
 def identity(info: Mapping[str, Any]) -> str:
-    """Which daemon it is that answers. Old ones of one machine share an id, but no daemons share a
-    folder.
+    """The daemon's identity: its id and its data folder.
+
+    Old daemons on one machine share an id, but no two daemons share a folder.
     """
     return f"{info.get('ID', '')} {info.get('DockerRootDir', '')}"
 
 
 def folder(identity: str) -> str:
-    """Where that daemon keeps its data, on its own machine."""
+    """The data folder of the daemon with this identity, on the daemon's machine."""
     return identity.partition(" ")[2]
 
 
@@ -211,7 +217,7 @@ def belongs_to(inspected: Mapping[str, Any], job_id: str, number: int, store_id:
 
 
 def names_of(inspected: Mapping[str, Any]) -> tuple[str, str, str]:
-    """(job id, attempt, store) of a container; empty for a stranger's."""
+    """Return (job id, attempt, store) of a container; empty texts if it is not a job's."""
     found = labels_of(inspected)
     return (
         found.get("tao-sdk-job-id", ""),
@@ -223,8 +229,9 @@ def names_of(inspected: Mapping[str, Any]) -> tuple[str, str, str]:
 def node_events(
     inspected: Mapping[str, Any], told: list[Mapping[str, Any]]
 ) -> tuple[NodeEvent, ...]:
-    """What the daemon reported of a container: `told` are its events, as far as it
-    remembers them.
+    """The daemon's reports on a container.
+
+    `told`: the container's events that the daemon still remembers.
     """
     state: Mapping[str, Any] = inspected["State"]
     found: list[NodeEvent] = []
@@ -242,7 +249,7 @@ def node_events(
 
 
 def end_events(event: Mapping[str, Any]) -> Iterator[NodeEvent]:
-    """What one of the daemon's events says of a container's end, if it does."""
+    """Turn one of the daemon's events into an event about the container's end, if it is one."""
     action = str(event.get("Action", ""))
     attributes: Mapping[str, Any] = event.get("Actor", {}).get("Attributes", {})
     if action == "kill":
@@ -254,9 +261,9 @@ def end_events(event: Mapping[str, Any]) -> Iterator[NodeEvent]:
 
 
 def owner_ids(user: str, passwd: str, group: str) -> tuple[int, int]:
-    """(uid, gid) of a container's user: `1000`, `1000:1000`, `name`, `name:group`.
+    """Return (uid, gid) of a container's user: `1000`, `1000:1000`, `name`, `name:group`.
 
-    `passwd` and `group` are the image's files. Root stands for what they do not say.
+    `passwd` and `group` are the texts of the image's files. Root's 0 stands for ids they lack.
     """
     user_name, _, group_name = user.partition(":")
     uid, gid = user_ids(user_name, passwd)
@@ -266,7 +273,7 @@ def owner_ids(user: str, passwd: str, group: str) -> tuple[int, int]:
 
 
 def user_ids(user_name: str, passwd: str) -> tuple[int, int]:
-    """(uid, gid) of a name or a number in an image's /etc/passwd."""
+    """Return (uid, gid) of a user's name or number, by an image's /etc/passwd."""
     for name, _, uid, gid, *_ in rows_of_ids(passwd, columns=7):
         if user_name in (name, uid) and is_id(uid) and is_id(gid):
             return int(uid), int(gid)
@@ -276,7 +283,7 @@ def user_ids(user_name: str, passwd: str) -> tuple[int, int]:
 
 
 def group_id(group_name: str, group: str, default: int) -> int:
-    """The id of a name or a number, by an image's /etc/group."""
+    """Return the id of a group's name or number, by an image's /etc/group. Else `default`."""
     if is_id(group_name):
         return int(group_name)
     for name, _, gid, *_ in rows_of_ids(group, columns=4):
@@ -286,7 +293,7 @@ def group_id(group_name: str, group: str, default: int) -> int:
 
 
 def rows_of_ids(text: str, columns: int) -> list[list[str]]:
-    """The rows of /etc/passwd or /etc/group that have so many columns or more."""
+    """The rows of /etc/passwd or /etc/group with at least `columns` columns."""
     rows = [line.split(":") for line in text.splitlines()]
     return [row for row in rows if len(row) >= columns]
 

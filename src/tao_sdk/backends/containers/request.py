@@ -1,5 +1,6 @@
-"""ContainerRequest: what is asked of a daemon to start the container of one attempt, and the labels
-by which the container is found again.
+"""ContainerRequest: the request to a daemon that starts the container of one attempt.
+
+Also here: the labels by which the container is found again.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from tao_sdk.model.spec import JobSpec
 
 @dataclass(frozen=True, kw_only=True)
 class ContainerRequest:
-    """The container to create, and what to do before and after that."""
+    """The container to create, and the steps before and after that."""
 
     name: str
     container: Mapping[str, Any]  # body of the daemon's POST /containers/create
-    # delivered through standard input, so that `docker inspect` does not show it
+    # sent through standard input, so that `docker inspect` does not show it
     environment: Variables
-    command: str  # delivered as a file; "" where it is part of the body
+    command: str  # delivered as a file; "" if it is part of the body
     pull: str  # when to pull the image: missing, always or never
-    folders: tuple[str, ...]  # made on this machine before the container is
-    make_network: bool  # our own network is made where it is absent
-    daemon: str = ""  # the identity of the daemon that was planned for
-    opens_results: bool = False  # the command's user gets /results in the container
+    folders: tuple[str, ...]  # made on this machine before the container is created
+    make_network: bool  # create our own network if it is absent
+    daemon: str = ""  # the identity of the daemon that the plan is for
+    opens_results: bool = False  # let the command's user write to /results in the container
 
     @property
     def image(self) -> str:
@@ -44,10 +45,10 @@ class ContainerRequest:
 def job_labels(
     spec: JobSpec, attempt: Attempt, results_dir: str, gpus: list[int], backend_type: str
 ) -> dict[str, str]:
-    """The spec's labels and ours. `results_dir`: as the daemon's machine names it, or an address.
+    """The spec's labels and ours. `results_dir`: a path on the daemon's machine, or an address.
 
-    Ours are all there, empty ones too: an image that was made of a job's container has that job's
-    labels, and an absent label would be taken from it.
+    All our labels are set, even empty ones. An image that was made from a job's container carries
+    that job's labels, and a new container would inherit a label that we leave out.
     """
     time_limit = f"{spec.time_limit.total_seconds():g}" if spec.time_limit else ""
     on_disk = results_dir.startswith("/")

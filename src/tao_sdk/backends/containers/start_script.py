@@ -1,5 +1,6 @@
-"""Start script: what /bin/sh does in a container before the job's command, and the environment that
-it reads from standard input. Pure.
+"""Start script: what /bin/sh runs in a container before the job's command. Pure.
+
+Also here: the environment that the script reads from standard input.
 """
 
 from __future__ import annotations
@@ -12,45 +13,45 @@ from datetime import timedelta
 from tao_sdk.backends.shell import SHARED_SCRIPTS, assign_variables, load_script
 from tao_sdk.model.plan import Attempt
 
-GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
-FOLDER = ".tao-job"  # in the container: what is delivered into it
+GRACE = 10  # default seconds between SIGTERM and SIGKILL
+FOLDER = ".tao-job"  # in the container: the folder for delivered files
 GRACE_FILE = f"/{FOLDER}/grace"  # the seconds that a cancel gives
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
-NOT_BEGUN = 125  # the exit code of what could not begin
-NOT_WHOLE = "start.not_whole"  # the code of the event that tells it
-# What the start scripts of earlier versions print instead of the event.
+NOT_BEGUN = 125  # the exit code of a container that could not begin
+NOT_WHOLE = "start.not_whole"  # the code of the event for an incomplete environment
+# The start scripts of earlier versions print this instead of the event.
 NOT_WHOLE_BEFORE = "tao: the environment did not arrive whole"
 TELL_NOT_WHOLE = (
     f"""printf '@tao {{"event": "failed", "time": %d, "code": "{NOT_WHOLE}", """
     """"what": "The environment did not arrive whole."}\\n' "$(date +%s 2>/dev/null)" >&2"""
 )
-# Started again from outside, a container would wait for an environment that nobody gives it any
-# more. It says nothing: its job may have ended long ago, and its log with it. Where the mark can be
-# made nowhere, it waits.
+# If somebody starts the container again from outside, it would wait for an environment that nobody
+# sends. So it ends at once if its mark is there, and prints nothing: its job and its log may have
+# ended long ago. If no mark can be written, it waits.
 ONLY_ONCE = f"""_tao_mark=.tao-$TAO_JOB_ID-$TAO_ATTEMPT
 if [ -e "/$_tao_mark" ] || [ -e "/tmp/$_tao_mark" ]; then exit {NOT_BEGUN}; fi"""
 MARK = """{ echo > "/$_tao_mark"; } 2>/dev/null || { echo > "/tmp/$_tao_mark"; } 2>/dev/null
 unset _tao_mark"""
-# The environment comes through standard input: so it is on no disk, neither before the start nor
-# after a crash.
+# The environment comes through standard input, so no disk holds it before the start or after a
+# crash.
 TAKE_IN = f"""_tao_newline='
 '
 while IFS= read -r _tao_line && [ "$_tao_line" != whole ]; do eval "$_tao_line"; done
 [ "$_tao_line" = whole ] || {{ {TELL_NOT_WHOLE}; exit {NOT_BEGUN}; }}
 unset _tao_line _tao_newline"""
-# Of results in a folder that the command's user may not write to, the command itself says more.
+# If the command's user may not write to the folder, the command's own error says more.
 MAKE_RESULTS = '[ -z "$TAO_RESULTS_DIR" ] || mkdir -p "$TAO_RESULTS_DIR" 2>/dev/null'
 USE_BASH = 'if command -v bash >/dev/null; then set -- bash "$@"; else set -- /bin/sh "$@"; fi'
 
-# The container's init tells the whole group of SIGTERM where its environment says so. Elsewhere the
+# The container's init sends SIGTERM to the whole group if its environment says so. Otherwise the
 # shell does.
 WHO_TELLS = """if [ $$ -eq 1 ] || [ -z "${TINI_KILL_PROCESS_GROUP:-}" ]; then tao_tells=yes; fi"""
 
 
 def mark_paths(attempt: Attempt) -> Iterator[str]:
-    """The paths at which MARK may lie in the container of an attempt.
+    """Yield the paths at which MARK may lie in the container of an attempt.
 
-    Its name is made of TAO's variables, which an ENTRYPOINT such as `env -i` may have cleared.
+    The mark's name contains TAO's variables. An ENTRYPOINT such as `env -i` may have cleared them.
     """
     for job_id, number in ((attempt.job_id, attempt.number), ("", ""), (attempt.job_id, "")):
         name = f".tao-{job_id}-{number}"
@@ -58,13 +59,14 @@ def mark_paths(attempt: Attempt) -> Iterator[str]:
 
 
 def is_long(command: str) -> bool:
-    """True if the command is too long for an argument, and is delivered as a file."""
+    """True if the command is too long for an argument, so that it is delivered as a file."""
     return len(command.encode()) > MAX_ARGUMENT
 
 
 def start_script(command: str, time_limit: timedelta | None, takes_environment: bool) -> str:
-    """Shell text that reads the environment, sets the time limit and runs the command, in bash
-    where the image has it.
+    """Shell text that reads the environment, sets the time limit and runs the command.
+
+    The command runs in bash if the image has it.
     """
     return "\n".join(steps(command, time_limit, takes_environment))
 
@@ -84,10 +86,10 @@ def steps(command: str, time_limit: timedelta | None, takes_environment: bool) -
 
 
 def statements(values: Mapping[str, str]) -> str:
-    """What TAKE_IN reads: one statement a line, and a last line that says that it is whole.
+    """The text that TAKE_IN reads: one statement a line, and a last line `whole`.
 
-    `command`: a shell that keeps a name for itself (bash its UID) says so and goes on, where it
-    would end without it.
+    Each statement begins with `command`. A shell reserves some names (bash its UID). With `command`
+    it prints an error for such a name and goes on, without it the shell would end.
     """
     lines: list[str] = []
     for name, value in values.items():

@@ -1,8 +1,7 @@
-"""Windows: containers that are made to look through, at the daemon's machine or into an image, and
-are not jobs.
+"""Windows: helper containers that show files of the daemon's machine or of an image.
 
-A path is mounted in them read-only. Looking at it and reading it needs no more than that; only
-listing starts one.
+They are not jobs. A window has a path mounted read-only. A created window is enough to stat and to
+read; only listing starts it.
 """
 
 from __future__ import annotations
@@ -24,20 +23,22 @@ from tao_sdk.backends.contract import FileStat
 from tao_sdk.model.errors import TaoError
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
-LABEL = "tao-sdk-window"  # with the time at which it was made
-STALE = 600.0  # seconds; what a client that was killed left goes after this
+LABEL = "tao-sdk-window"  # its value is the time at which the window was created
+STALE = 600.0  # seconds after which the windows of a killed client are removed
 PLACE = "/look"  # in the window
-EMPTY = "tao-window"  # an empty image; made where the daemon has no other, and removed again
-IS_DIR, IS_LINK = 1 << 31, 1 << 27  # of Go's file mode, which the API has
-LINKS = 20  # followed, not more
-SMALLEST_SHELL = 100_000  # bytes
-SEVERAL = 500_000  # bytes of names below the first level that are listed at once
+EMPTY = "tao-window"  # an empty image, made if the daemon has no other, and removed again
+IS_DIR, IS_LINK = 1 << 31, 1 << 27  # bits of Go's file mode, which the API uses
+LINKS = 20  # the most links to follow
+SMALLEST_SHELL = 100_000  # bytes; a smaller image holds no shell
+SEVERAL = 500_000  # the most bytes of names below the first level in one listing
 
 
 @dataclass(frozen=True)
 class Window:
-    """One container. `source` is what is mounted at PLACE: a path of the daemon's machine; "" for
-    the image alone. `image` is what the container was made of, if that is known.
+    """One container to look through.
+
+    `source`: the path of the daemon's machine that is mounted at PLACE; "" to see only the image.
+    `image`: the image of the container, if known.
     """
 
     daemon: Daemon
@@ -46,7 +47,7 @@ class Window:
     image: str = ""
 
     def path_inside(self, path: str) -> str | None:
-        """Where a path of the daemon's machine is in the window; None where it is not."""
+        """The path in the window of a path on the daemon's machine; None if it is not mounted."""
         if not self.source:
             return path
         if posixpath.commonpath([path, self.source]) != self.source:
@@ -54,7 +55,8 @@ class Window:
         return posixpath.normpath(posixpath.join(PLACE, posixpath.relpath(path, self.source)))
 
     def stat_path(self, path: str) -> tuple[str, Mapping[str, Any]] | None:
-        """(where it leads, what the daemon says of it) of a path in the window, links followed;
+        """Return (the target of a path in the window, the daemon's stat of it). Follows links.
+
         None if nothing is there.
         """
         for _ in range(LINKS):
@@ -96,8 +98,9 @@ def file_stat(path: str, seen: Mapping[str, Any]) -> FileStat:
 
 
 def epoch_seconds(moment: str) -> float:
-    """2026-11-21T08:34:25.985067994Z, or with an offset, since the epoch. Not finer than a
-    microsecond.
+    """The seconds since the epoch of a time such as 2026-11-21T08:34:25.985067994Z.
+
+    The time may have an offset. The result is exact to a microsecond.
     """
     text = re.sub(r"(\.\d{6})\d+", r"\1", moment).replace("Z", "+00:00")
     with suppress(ValueError):
@@ -108,8 +111,9 @@ def epoch_seconds(moment: str) -> float:
 def open_window(
     daemon: Daemon, image: str, source: str = "", volume: str = "", lists: str = PLACE
 ) -> Window:
-    """Raises DaemonError with the status 400 where `source` is not on the daemon's machine.
-    Started, it lists `lists`.
+    """Create a window on `source`, or on `volume`. If started, it lists the folder `lists`.
+
+    Raises DaemonError with status 400 if `source` is not on the daemon's machine.
     """
     mount = {"Type": "volume", "Source": volume} if volume else {"Type": "bind", "Source": source}
     body: dict[str, Any] = {
@@ -129,19 +133,21 @@ def open_window(
 
 
 def window_labels() -> dict[str, str]:
-    """By which what a killed client left is found and removed."""
+    """The labels of a window. They serve to find and remove the windows of a killed client."""
     return {"tao-toolkit": "true", LABEL: f"{time.time():.0f}"}
 
 
 def list_volumes(daemon: Daemon) -> dict[str, str]:
-    """Name -> folder on the daemon's machine."""
+    """The daemon's volumes: name -> folder on its machine."""
     there: list[dict[str, str]] = daemon.get("/volumes")["Volumes"] or []
     return {each["Name"]: each["Mountpoint"] for each in there if each["Mountpoint"]}
 
 
 def list_images(daemon: Daemon) -> list[str]:
-    """Images to make windows of: first those of our jobs, which have a shell; an empty one where
-    there is none.
+    """The images to make windows of, in order of preference.
+
+    First the images of our jobs, because these have a shell. If the daemon has no image, an empty
+    one is made.
     """
     filters = {"label": ["tao-sdk-job-id"]}
     our_containers = daemon.ask("GET", "/containers/json", all=1, filters=filters)
@@ -153,7 +159,7 @@ def list_images(daemon: Daemon) -> list[str]:
 
 
 def shell_likelihood(image: Mapping[str, Any]) -> tuple[bool, bool, int]:
-    """In the order in which images may hold a shell: not empty, named, young."""
+    """A sort key: images that likely hold a shell come first (not empty, named, young)."""
     return image["Size"] < SMALLEST_SHELL, not image.get("RepoTags"), -image["Created"]
 
 
@@ -171,8 +177,9 @@ def is_empty(image: Mapping[str, Any]) -> bool:
 
 
 def remove_if_empty(daemon: Daemon, image: str) -> None:
-    """Remove the empty image once its window is closed. The daemon keeps it while another window
-    has it.
+    """Remove the empty image once its window is closed.
+
+    The daemon keeps the image while another window uses it.
     """
     if image == EMPTY:
         with suppress(TaoError):
@@ -180,16 +187,16 @@ def remove_if_empty(daemon: Daemon, image: str) -> None:
 
 
 def sweep_windows(daemon: Daemon) -> None:
-    """Remove the windows that nobody can still be looking through."""
+    """Remove the windows that are older than STALE: nobody uses them any more."""
     for each in daemon.ask("GET", "/containers/json", all=1, filters={"label": [LABEL]}):
         made = str(each["Labels"][LABEL])
         if made.isdigit() and float(made) < time.time() - STALE:
             Window(daemon, each["Id"], "").close()
 
 
-# What a window runs to list a folder, its argument. In /names: every name of the first level, and
-# of the deeper ones if they are not too many. Both GNU's programs and busybox's understand it;
-# links are followed.
+# The script with which a window lists a folder, its argument. It writes to /names every name of the
+# first level, and the deeper names if they are not too many. It follows links. Works with GNU's
+# programs and busybox's.
 LIST = f"""
 export LC_ALL=C
 command -v find >/dev/null && command -v stat >/dev/null && command -v xargs >/dev/null || exit 9
@@ -208,7 +215,10 @@ NAME = re.compile(r"([0-9a-f]+) (\d+) (\d+) (/.*)")
 
 
 def parse_names(text: str, inside: str, path: str) -> tuple[list[FileStat], bool]:
-    """(what LIST has found below `inside`, as paths below `path`; whether that is all)."""
+    """Return (the entries in LIST's output, whether they are complete).
+
+    `inside` is the listed folder in the window. The entries get paths below `path`.
+    """
     rows: list[FileStat] = []
     whole = False
     for line in text.splitlines():
@@ -228,7 +238,7 @@ def parse_names(text: str, inside: str, path: str) -> tuple[list[FileStat], bool
 
 
 def names_of(member: tarfile.TarInfo, path: str) -> FileStat | None:
-    """The same from a tar of the folder; None for the folder itself."""
+    """The entry for a member of a tar of the folder `path`; None for the folder itself."""
     below = member.name.partition("/")[2].rstrip("/")
     if not below:
         return None

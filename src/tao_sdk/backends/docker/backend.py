@@ -1,6 +1,6 @@
 """DockerBackend: the verbs of the contract for jobs as containers of one daemon.
 
-What is decided is decided in render.py and parse.py; here they are joined to the daemon.
+Here: the calls to the daemon. Not here: the decisions (render.py, containers/parse.py).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from tao_sdk.transports.dockerd import (
     DaemonError,
 )
 
-REMOTE_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
+REMOTE_FILES_SECONDS = 20.0  # between reads of a remote machine's files: each needs a container
 UNCHECKED = (
     "the Docker daemon did not answer. Its image, GPUs and network, the mounts and the inputs are "
     "not checked."
@@ -105,7 +105,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
         self.turns = Turns(self.home)
-        self.gpu_words: Recent[str] = Recent()  # why the daemon gives no GPU; "" if it does
+        self.gpu_words: Recent[str] = Recent()  # the daemon's reason to give no GPU; "" for none
         self.containers = Containers(self.daemon)
         place = Place(
             self.platform, self.endpoint, self.daemon, self.home, is_here=is_local(self.address)
@@ -118,7 +118,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     @property
     def way(self) -> Mapping[str, str]:
-        """The daemon's address itself, also where a docker context has named it."""
+        """The daemon's address as settings, even if a docker context named it."""
         return way_to(self.address)
 
     @answering()
@@ -145,7 +145,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     def near_images(
         self, spec: JobSpec, options: DockerOptions, facts: DockerFacts
     ) -> tuple[str, ...]:
-        """The daemon's images of similar names, for an image that is neither there nor pulled."""
+        """The daemon's images with similar names, if the image is missing and is not pulled."""
         missing = spec.image and facts.image is None
         if not missing or (options.pull or facts.pull) != "never":
             return ()
@@ -159,7 +159,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     @answering()
     def machines(self, plan: Plan[DockerRequest]) -> Machines:  # noqa: ARG002
-        """The daemon's machine; of another than this one only what the daemon says."""
+        """Describe the daemon's machine. If it is not this one, only by what the daemon says."""
         info = self.daemon.info()
         archs = image_archs([str(info.get("Architecture") or "")])
         if not is_local(self.address):
@@ -170,7 +170,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         return Machines(gpus, unseen, archs, free=free, asks_registries=True)
 
     def private_image_findings(self, plan: Plan[DockerRequest], registry: str) -> list[Finding]:  # noqa: ARG002
-        """None: the daemon is sent the login that a look from here has used."""
+        """Return no findings: submit sends the daemon the same login that a check here uses."""
         return []
 
     def login_registry(self, spec: JobSpec) -> str:
@@ -196,7 +196,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     def plan_again(
         self, last: Plan[DockerRequest], job: PreparedJob, options: DockerOptions, attempt: Attempt
     ) -> Plan[DockerRequest]:
-        """A plan for the caller of the first attempt, and for the daemon as it now is."""
+        """Plan a retry with the first attempt's surroundings and the daemon's current state."""
         image = self.images.find_image(job.spec.image)
         now = look.survey(self.daemon, self.settings, job, options, image)
         first_caller = asdict(last.request.surroundings)
@@ -250,7 +250,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         return self.observing.read_log(ref, request)
 
     def files(self, endpoint: str = "") -> Files:
-        """The files of the daemon's machine, and those that lie in a container alone."""
+        """The files of the daemon's machine, and those that lie only in a container."""
         must_look_at(self.endpoint, endpoint)
         files = HereFiles(self.daemon) if is_local(self.address) else FarFiles(self.daemon)
         return KeptFiles(files, self.containers)
@@ -291,7 +291,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
 
 def name_endpoint(address: Address) -> str:
-    """The daemon's address. A socket's path needs the name of its machine to be one of a kind."""
+    """The daemon's address. A socket's path gets the machine's name too, to be unique."""
     if is_local(address):
         return f"{address.url} on {this_machine()}"
     return address.url

@@ -1,6 +1,4 @@
-"""DockerFacts: what was seen of a daemon, its image and network, and of the caller, when a job was
-planned.
-"""
+"""DockerFacts: the state of a daemon, its image and network, and of the caller, for a plan."""
 
 from __future__ import annotations
 
@@ -13,17 +11,17 @@ from tao_sdk.model.finding import Finding
 
 @dataclass(frozen=True)
 class SeenInput:
-    """A declared input that is a path in the job, and whether it will be there."""
+    """A declared input that is a path in the job, and whether it will exist there."""
 
     key: str
     path: str
-    host_path: str  # the same on the daemon's machine; "" where no mount has it
-    exists: bool | None  # None: the image must have it, and is not pulled yet
+    host_path: str  # the same on the daemon's machine; "" if no mount has it
+    exists: bool | None  # None: not known, because only the image may have it and is not pulled yet
 
 
 @dataclass(frozen=True)
 class DockerFacts:
-    """What render and check may know. survey fills it, and asks for no more than the job needs."""
+    """The facts for render and check. survey asks only for the facts that the job needs."""
 
     # The caller
     local: bool  # the daemon sees this machine's paths
@@ -31,15 +29,15 @@ class DockerFacts:
     home: str
     uid: int
     gid: int
-    network: str = ""  # DOCKER_NETWORK, "" where it is not set
+    network: str = ""  # DOCKER_NETWORK, "" if it is not set
     pull: str = "missing"
     auto_remove: bool = False
     ssh_path: str = ""
 
     # The daemon
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])  # its answer to GET /info
-    image: Mapping[str, Any] | None = None  # None: it does not have the job's image yet
-    near_images: tuple[str, ...] = ()  # names like that of an image that is not pulled
+    image: Mapping[str, Any] | None = None  # None: the daemon does not have the job's image yet
+    near_images: tuple[str, ...] = ()  # similar names, if the image is missing and is not pulled
     networks: tuple[str, ...] = ()
     # volume -> its folder on the daemon's machine
     volumes: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -48,7 +46,7 @@ class DockerFacts:
     refusals: tuple[Finding, ...] = ()  # what the daemon or a registry would refuse
 
     # Paths of the job
-    # mounted path that the daemon's machine does not have -> why
+    # mounted path that the daemon's machine lacks -> why
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     # volumes that are also the name of a folder in the caller's working directory
     folders_here: tuple[str, ...] = ()
@@ -64,5 +62,5 @@ class DockerFacts:
 
     @property
     def tegra(self) -> bool:
-        """True on a Jetson, whose GPU comes with the nvidia runtime alone."""
+        """True on a Jetson. Its GPU needs the nvidia runtime."""
         return "tegra" in str(self.info.get("KernelVersion", ""))

@@ -1,8 +1,8 @@
-"""News of containers: the daemon tells of what happens to them.
+"""News of containers, from the daemon's events.
 
-One thread hears the daemon for all who listen. It reads the events of half a minute, then the next
-ones from where those ended, and stops when nobody has asked for a while. Where the daemon goes away
-nothing is told, and everybody looks as often as without it.
+One thread reads the events for all listeners. It reads STREAM_SECONDS of events per request, each
+from the end of the last one, and stops when nobody has asked for a while. While the daemon is away
+there is no news, and callers poll as often as without news.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.transports.dockerd import Daemon
 
 STREAM_SECONDS = 30.0
-EARLY_SECONDS = 2.0  # a stream that ends so much before its time has been cut off
+EARLY_SECONDS = 2.0  # a stream that ends this much before its time was cut off
 PAUSE_SECONDS = 2.0  # after a stream that failed
 LONGEST_PAUSE_SECONDS = 60.0
-LOG_SECONDS = 10.0  # between two looks into a log: the daemon does not tell that it has grown
+LOG_SECONDS = 10.0  # between two reads of a log: no event says that it has grown
 LONGEST_ID = 64
 FILTERS = {
     "type": ["container"],
@@ -31,7 +31,7 @@ FILTERS = {
 
 
 class ContainerEvents(ChangeStream[str]):
-    """What has happened to containers, by their ids."""
+    """The changes to containers, by their ids."""
 
     thread_name, most_changes = "tao-events", 10_000
 
@@ -44,25 +44,25 @@ class ContainerEvents(ChangeStream[str]):
     ) -> tuple[set[str], int]:
         """Wait up to `seconds` for an event after the event `number`.
 
-        Returns the containers that had one, and the number of the last event. Where the daemon's
-        events cannot be heard, these are all containers.
+        Returns the containers that had an event, and the number of the last event. Returns all
+        containers if the daemon's events cannot be read.
         """
         with self.state:
             self.state.wait_for(lambda: self.changed_beyond(number, containers), seconds)
             return self.changed_beyond(number, containers), self.number
 
     def listen(self) -> None:
-        """Stream after stream, while somebody asks. Each failure makes the next pause longer."""
+        """Read streams while somebody asks. Each failure makes the next pause longer."""
         pause = PAUSE_SECONDS
         while self.is_wanted():
-            with suppress(TaoError, KeyError, TypeError, ValueError):  # who looks is told why
+            with suppress(TaoError, KeyError, TypeError, ValueError):  # `observe` reports the cause
                 self.hear_streams()
             pause = PAUSE_SECONDS if self.is_open else min(2 * pause, LONGEST_PAUSE_SECONDS)
             self.end_stream()
             time.sleep(pause if self.is_wanted() else 0)
 
     def hear_streams(self) -> None:
-        """Until one ends before its time, or nobody asks any more."""
+        """Read streams until one ends before its time, or nobody asks any more."""
         since = moment_of(self.daemon.info(at_most=0)["SystemTime"])
         until = time.monotonic()
         while self.is_wanted() and time.monotonic() > until - EARLY_SECONDS:
@@ -75,15 +75,15 @@ class ContainerEvents(ChangeStream[str]):
             self.begin_stream(stream.stop)
             for event in stream:
                 self.note_change(str(event["Actor"]["ID"])[:LONGEST_ID])
-            self.stop_stream = None  # its connection may be another request's from here on
+            self.stop_stream = None  # another request may use the connection from here on
 
 
 class DockerNews:
-    """What one listener has not heard yet."""
+    """The new changes for one listener."""
 
     def __init__(self, events: ContainerEvents) -> None:
         self.events = events
-        self.heard = 0  # the number of the newest event that was heard
+        self.heard = 0  # the number of the newest event read
         self.known: set[str] = set()  # containers that were asked about before
         self.logs_read_at = time.monotonic()
         events.begin()
@@ -102,11 +102,11 @@ class DockerNews:
         return [ref for ref in refs if ref.unique_id in changed or ref.unique_id in new]
 
     def grown(self, refs: Sequence[Ref]) -> Sequence[Ref]:
-        """All of them now and then."""
+        """All `refs` once every LOG_SECONDS, else none."""
         if time.monotonic() - self.logs_read_at < LOG_SECONDS:
             return []
         self.logs_read_at = time.monotonic()
         return refs
 
     def close(self) -> None:
-        """The thread ends when nobody has asked for a while."""
+        """Do nothing: the thread ends when nobody has asked for a while."""

@@ -1,7 +1,7 @@
-"""From a prepared job to the container that will be created. Pure.
+"""Render: from a prepared job to the container that will be created. Pure.
 
-Here: what the container's environment is, and the plan. Not here: its mounts and the request that
-creates it (job/), and what runs first in it (containers/start_script.py).
+Here: the container's environment, and the plan. Not here: its mounts and the request that creates
+it (job/), and the script that runs first in it (containers/start_script.py).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def container_request(
     attempt: Attempt,
     needs: ContainerNeeds,
 ) -> DockerRequest:
-    """What submit asks of the daemon, and what it does before and after that."""
+    """The request that submit sends to the daemon, and the steps before and after that."""
     return DockerRequest(
         name=container_name(attempt.job_id),
         container=container_body(job, options, facts, attempt, needs),
@@ -108,14 +108,14 @@ def container_request(
 
 
 def opens_results(needs: ContainerNeeds) -> bool:
-    """True if the results lie in the container's own /results, which its user must be let into."""
+    """True if the results lie in the container's own /results, so that its user needs access."""
     if needs.results_root not in ("", RESULTS):
         return False
     return all(mount.target != RESULTS for mount in needs.mounts)
 
 
 def results_at(facts: DockerFacts, attempt: Attempt, needs: ContainerNeeds) -> str:
-    """Where to fetch the results from; "" when they are on this machine or in a bucket."""
+    """The place to fetch the results from; "" if they are on this machine or in a bucket."""
     if not needs.results_dir.startswith("/"):
         return ""
     inside = own_place(needs.results_root or RESULTS, attempt)
@@ -132,10 +132,10 @@ def container_variables(
     root: str,
     user: str,
 ) -> dict[str, str | SecretRef]:
-    """The job's environment: our defaults, then what the spec sets, then what nobody may change."""
+    """The job's environment: our defaults, then the spec's variables, then the fixed ones."""
     defaults = {**single_node(count_gpus(spec, options, facts)), **grace_variable(GRACE)}
     if is_callers_user(facts, user):
-        defaults["HOME"] = "/tmp"  # the image has no home for a user that it does not know
+        defaults["HOME"] = "/tmp"  # the image has no home for an unknown user
     fixed = {
         **attempt_variables(attempt, root or RESULTS),
         **grace_file_variable(GRACE_FILE),
@@ -147,12 +147,12 @@ def container_variables(
 
 
 def is_callers_user(facts: DockerFacts, user: str) -> bool:
-    """True if the container runs under the ids of the caller, who is not root."""
+    """True if the container runs with the caller's ids, and the caller is not root."""
     return user == f"{facts.uid}:{facts.gid}" and facts.uid != 0
 
 
 def plan_notes(spec: JobSpec, facts: DockerFacts, root: str) -> Iterator[str]:
-    """What `tao plan` and submit tell the caller about results and mounts."""
+    """Yield the notes about results and mounts that `tao plan` and submit show."""
     if not facts.local and spec.mounts:
         yield "The daemon runs on another machine: mounts name its paths."
     if not facts.local and root:

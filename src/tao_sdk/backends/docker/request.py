@@ -1,4 +1,4 @@
-"""DockerRequest: what a plan asks of a daemon. JSON only at the store's edge."""
+"""DockerRequest: a plan's request to a daemon. JSON only at the store's edge."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tao_sdk.backends.job_environment import variables_from_json, variables_to_j
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is known of the caller alone. A further attempt keeps it, whoever asks for that from
-    where.
-    """
+    """Facts about the caller. A retry keeps them, whoever asks for it and from any place."""
 
     cwd: str
     home: str
@@ -34,7 +32,7 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True)
 class DockerRequest(ContainerRequest):
-    """The container of an attempt, and what a further attempt and the checks need to know."""
+    """The container of an attempt, and the facts that a retry and the checks need."""
 
     surroundings: Surroundings
     cache: str = ""  # folder in the container for fetched inputs that jobs share

@@ -1,4 +1,4 @@
-"""What only Docker does to a job, and what to do about it; asked before the general rules."""
+"""Rules: failures that only Docker causes, with advice. Applied before the general rules."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tao_sdk.model.rule import (
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 
-# What a daemon, a registry and a program say; from the recorded words of Docker 20.10 and of the
-# GPU runtime's documents.
+# Words of a daemon, a registry or a program. Source: recorded words of Docker 20.10, and the GPU
+# runtime's documents.
 NO_GPU = (
     "could not select device driver",
     "unknown or invalid runtime name: nvidia",
@@ -67,7 +67,7 @@ NO_REGISTRY = (
     r"https?://.*(?:EOF|Client\.Timeout|request canceled|context deadline exceeded)",
     "https?://.*(?:no route to host|network is unreachable)",
 )
-# What breaks a pull off; of anything else than a pull these words say nothing of a registry.
+# Errors that break a pull off. Outside a pull, these words do not point to a registry.
 PULL_CUT_OFF = ("EOF", "context deadline exceeded", r"HTTP\D{0,20}5\d\d\b", "HTTP 206")
 NO_PROGRAM = (
     "OCI runtime create failed",
@@ -91,14 +91,19 @@ NO_SUCH_FILE = log_says(
 
 
 def path_missing(evidence: Evidence) -> str | None:
-    """A file of the host that the command did not find; a program that is missing is another
-    matter.
+    """The log's words about a file that the command did not find; None if there are none.
+
+    None also for exit code 0, and for 126 and 127, which mean a missing program.
     """
     return None if evidence.exit_code in (0, 126, 127) else NO_SUCH_FILE(evidence)
 
 
 def could_not_begin(evidence: Evidence) -> str | None:
-    """The daemon's 125; the runner's own, when it could not do its part, is told by an event."""
+    """Matches the daemon's exit code 125.
+
+    The runner uses 125 too if it could not do its part. Then an event says so, and None is
+    returned.
+    """
     return None if runner_failed()(evidence) else exit_code(NOT_BEGUN)(evidence)
 
 
@@ -285,14 +290,14 @@ RULES: Sequence[Rule] = (
 )
 
 UNAUTHORIZED = "docker.pull_unauthorized"
-# What is said of an image before it is pulled; anything else may be the question's fault, and the
-# pull tells.
+# The refusals to trust before a pull. Any other may come from the check itself; the pull will tell.
 OF_REGISTRIES = (UNAUTHORIZED, "docker.image_not_found", "docker.registry_unreachable")
 
 
 def diagnose(evidence: Evidence) -> Diagnosis | None:
-    """The rule of Docker's that explains a failure. A time limit is ours, not Docker's, and waiting
-    is no failure.
+    """Apply the first of Docker's rules that explains a failure.
+
+    None for a time limit, which is ours and not Docker's, and for an attempt that waits.
     """
     if evidence.reason_code is Reason.TIME_LIMIT or evidence.waits:
         return None
@@ -300,7 +305,10 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
 
 
 def pull_refused(image: str, words: str) -> Refused:
-    """The error for what the daemon or a registry says of a pull. It names the image once."""
+    """The error for a failed pull in the daemon's or a registry's words.
+
+    It names the image once.
+    """
     name = image.partition("@")[0] if "@" in image else split_image_name(image)[0]
     again = rf'"?(?:[\w.-]+(?::\d+)?/)*{re.escape(name)}(?:[:@][\w.:-]*\w)?"?'
     return explained_refusal(
@@ -314,13 +322,13 @@ def pull_refused(image: str, words: str) -> Refused:
 
 
 def refused(words: str) -> Refused:
-    """The error for a refusal by the daemon in these words."""
+    """The error for the daemon's refusal in these words."""
     evidence = Evidence(phase="failed", reason_code=Reason.REFUSED, backend_words=words)
     return explained_refusal(evidence)
 
 
 def explained_refusal(evidence: Evidence) -> Refused:
-    """The error for a refusal, with what the first rule says that knows its words."""
+    """The error for a refusal, explained by the first rule that matches."""
     error = refusal_error(evidence)
     error.backend_words = evidence.backend_words
     error.backend_task = evidence.backend_task

@@ -1,1 +1,1 @@
-"""A job as a supervised process group of this machine: no container, no daemon."""
+"""The local backend: a job is a supervised process group. No container, no daemon."""

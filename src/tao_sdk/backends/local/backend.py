@@ -1,7 +1,7 @@
 """LocalBackend: the verbs of the contract for jobs on this machine.
 
-What is decided is decided in render.py and parse.py; here folders are made and removed, and the
-supervisor is started.
+Here: making and removing folders, and starting the supervisor. Not here: the decisions (render.py,
+parse.py).
 """
 
 from __future__ import annotations
@@ -62,19 +62,20 @@ from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports.process import NotStarted
 from tao_sdk.transports.process_tree import RecentTree
 
-STALE_SECONDS = 600.0  # what an interrupted submit or release left aside is removed after this
-MARGIN = timedelta(seconds=5)  # beyond the grace, for the end to be seen
-PAYLOAD = 96 * MiB  # 64 MiB of files, as text, and what goes with them: the command is a file here
-FULL = 1 << 16  # bytes; a disk with less than this left is full
-LOOK = 0.02  # seconds between looks while waiting for an end
+STALE_SECONDS = 600.0  # age after which leftovers of an interrupted submit or release are removed
+MARGIN = timedelta(seconds=5)  # beyond the grace, for the end to become visible
+PAYLOAD = 96 * MiB  # 64 MiB of files as text, and more: the command is a file here
+FULL = 1 << 16  # bytes; a disk with less free space is full
+LOOK = 0.02  # seconds between looks while waiting for a lock
 
 
 FOLDER_ADVICE = "See that the job store's folder can be read and written: tao doctor local"
 
 
 class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
-    """Jobs as supervised process groups of this machine. Their folders are below
-    `<state_dir>/local`.
+    """Jobs as supervised process groups on this machine.
+
+    Their folders are in `<state_dir>/local`.
     """
 
     platform = "local"
@@ -110,13 +111,13 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return Machines(gpus, unseen, free=free_here(str(results)))
 
     def private_image_findings(self, plan: Plan[LocalRequest], registry: str) -> list[Finding]:  # noqa: ARG002
-        """None: a local job uses no image."""
+        """Return no findings: a local job uses no image."""
         return []
 
     def plan_again(
         self,
         last: Plan[LocalRequest],
-        job: PreparedJob,  # noqa: ARG002  what the last plan sent is sent again
+        job: PreparedJob,  # noqa: ARG002  the last plan's request is sent again
         options: LocalOptions,  # noqa: ARG002
         attempt: Attempt,
     ) -> Plan[LocalRequest]:
@@ -152,9 +153,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return self.start(ref, message)
 
     def claim_links(self, plan: Plan[LocalRequest]) -> None:
-        """The names of the job's inputs are its own from here on. Raises Refused where another
-        live job has one.
-        """
+        """Reserve the names of the job's inputs. Raises Refused if another live job uses one."""
         folder = self.folder(plan.attempt)
         try:
             input_links.claim_names(str(self.home), Path(folder.path).name, plan.request.links)
@@ -167,8 +166,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             ) from taken
 
     def stage(self, plan: Plan[LocalRequest]) -> None:
-        """The attempt's folder, under its name only when it is whole; one that is there already is
-        left as it is.
+        """Make the attempt's folder. It gets its name only once it is complete.
+
+        An existing folder stays unchanged.
         """
         target = Path(self.folder(plan.attempt).path)
         if target.is_dir():
@@ -185,7 +185,10 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
                 raise
 
     def prepare_home(self) -> None:
-        """Our folders, which nobody else can read; what was left aside long ago goes."""
+        """Make our folders, which nobody else can read, and remove old leftovers.
+
+        Raises OSError, for example if a folder belongs to someone else.
+        """
         for folder in (self.state_dir, self.home, self.aside):
             make_folders(folder)
         if self.home.is_symlink() or self.home.stat().st_uid != os.geteuid():
@@ -193,8 +196,10 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         remove_stale(self.aside)
 
     def start(self, ref: Ref, message: bytes) -> Ref:
-        """Start a supervisor for a folder that has none. Of several, the first to lock the folder
-        stays.
+        """Start a supervisor for a folder that has none.
+
+        If several are started, the first one that locks the folder stays. Raises Refused,
+        Unreachable.
         """
         folder = self.folder(ref.attempt)
         try:
@@ -220,9 +225,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
             raise Unreachable(f"{error.filename}: {error.strerror}.", "", FOLDER_ADVICE) from error
 
     def ref(self, attempt: Attempt, seen: parse.Seen) -> Ref | None:
-        """The Ref of a folder; not ready while nobody has taken charge of it.
+        """The Ref of an attempt's folder. It is not ready while no supervisor has the folder.
 
-        None for a folder that is not there, or a stranger's.
+        None if the folder is not there or belongs to another store.
         """
         folder = self.folder(attempt)
         record = json_object(folder.read_text("attempt"))
@@ -285,7 +290,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return LocalFiles()
 
     def cancel(self, refs: Sequence[Ref], grace: timedelta) -> dict[Ref, CancelAnswer]:
-        """Mark and tell all of them, then wait for all at once."""
+        """Mark all attempts as canceled, then end and wait for all at once."""
         failed: dict[Ref, CancelAnswer] = {}
         endings: list[Ending] = []
         for ref in refs:
@@ -298,7 +303,7 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return {ref: failed.get(ref) or self.observe_one(ref, look) for ref in refs}
 
     def ask_to_end(self, ref: Ref, grace: timedelta) -> list[Ending]:
-        """Mark the attempt as canceled. What is left to do for its end: nothing if it is over."""
+        """Mark the attempt as canceled, and return its Ending. Empty if it is already over."""
         must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         if folder.has_file("exit") or not folder.has_file("attempt"):
@@ -335,15 +340,15 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         self.remove(folder)
 
     def remove(self, folder: Path) -> None:
-        """At once for everybody else, however long it takes."""
+        """Remove a folder. It loses its name at once, however long the removal takes."""
         gone = self.aside / f"{folder.name}.{random.token_hex(8)}"
         folder.rename(gone)
         shutil.rmtree(gone)
 
     def discard(self, folder: Folder) -> bool:
-        """Take back an attempt that nobody has started; while it is locked, nobody can.
+        """Remove an attempt that nobody has started, under its lock so that nobody can start it.
 
-        False if somebody has started it.
+        Returns False if somebody has started it.
         """
         lock = take_unless_begun(folder)
         if lock is None:
@@ -373,9 +378,9 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
 
 
 def take_unless_begun(folder: Folder) -> int | None:
-    """The folder's lock; None when a supervisor or the job has it.
+    """Take the folder's lock. Returns its descriptor, or None if a supervisor or the job has it.
 
-    One who only looks has it for a moment, too.
+    Waits a little, because a process that only looks also holds the lock for a moment.
     """
     latest = time.monotonic() + START_SECONDS
     while (lock := take_lock(folder.file_path("lock"))) is None and time.monotonic() < latest:
@@ -391,7 +396,7 @@ def has_living_supervisor(folder: Folder) -> bool:
 
 
 def remove_stale(aside: Path) -> None:
-    """Remove what an interrupted submit or release left aside long ago. Others may be busy."""
+    """Remove old leftovers of an interrupted submit or release. Younger ones may be in use."""
     for left in aside.iterdir():
         try:
             is_stale = left.stat().st_mtime < time.time() - STALE_SECONDS
@@ -402,7 +407,7 @@ def remove_stale(aside: Path) -> None:
 
 
 def fill_folder(folder: Folder, plan: Plan[LocalRequest]) -> None:
-    """Write all that the supervisor needs of the attempt, and where its log and its end go."""
+    """Write all files that the supervisor needs, an empty log, and space for the exit record."""
     attempt = plan.attempt
     record = {
         "job_id": attempt.job_id,
@@ -420,7 +425,7 @@ def fill_folder(folder: Folder, plan: Plan[LocalRequest]) -> None:
 
 
 def supervisor_message(plan: Plan[LocalRequest], secrets: Mapping[str, str]) -> SupervisorMessage:
-    """What the supervisor is told; the secrets' values go nowhere else."""
+    """The message to the supervisor. The secrets' values go nowhere else. Raises Refused."""
     request = plan.request
     if missing := missing_secret(plan.secrets, secrets):
         raise no_value(missing)
@@ -452,7 +457,7 @@ def results_dir(ref: Ref) -> str:
 
 
 def disk_events(folder: str) -> Iterator[NodeEvent]:
-    """An event if the disk of a job's log is full: its own words would have had no room either."""
+    """Yield an event if the disk of a job's log is full: the log itself had no space to say so."""
     if (left := room_left(folder)) < FULL:
         yield NodeEvent(
             "DiskFull",

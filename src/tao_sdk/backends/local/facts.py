@@ -1,6 +1,4 @@
-"""Facts about this machine: what a job needs to know of it before it is planned.
-Pure data, dated.
-"""
+"""LocalFacts: the facts about this machine for a job's plan. Pure data, dated."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as nvidia-smi lists it. Memory in MiB."""
+    """One GPU in nvidia-smi's list. Memory in MiB."""
 
     index: int
     uuid: str
@@ -21,27 +19,27 @@ class Gpu:
 
     @property
     def key(self) -> str:
-        """How the supervisor is told of it."""
+        """Its name in the supervisor's message: `index:uuid`."""
         return f"{self.index}:{self.uuid}"
 
 
 @dataclass(frozen=True)
 class LocalFacts:
-    """This machine as one job would find it."""
+    """This machine from the view of one job."""
 
     cwd: str
     state_dir: str
     environment: Mapping[str, str] = field(repr=False)  # the caller's, without secrets
     gpus: tuple[Gpu, ...] = ()
-    gpu_trouble: str = ""  # why nvidia-smi, which is there, did not answer
+    gpu_trouble: str = ""  # why an installed nvidia-smi did not answer
     lock_folder: str = ""
-    venv_python: bool = True  # the virtual environment asked for has a python
-    # declared inputs: path -> why it cannot be had
+    venv_python: bool = True  # the requested virtual environment has a python
+    # path of a declared input -> why it is not available
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
-    # path of one of those -> what was probably meant
+    # path in `missing` -> advice, such as a similar path
     advice: Mapping[str, str] = field(default_factory=dict[str, str])
-    # path of an input's link -> the live job that has it for another source
+    # path of an input's link -> the live job that uses it for another source
     link_holders: Mapping[str, str] = field(default_factory=dict[str, str])
-    in_the_way: tuple[str, ...] = ()  # paths of inputs' links where something else lies
+    in_the_way: tuple[str, ...] = ()  # paths of inputs' links that something else occupies
     results_writable: bool = True
-    disk_free: int = 0  # bytes, where the results will lie
+    disk_free: int = 0  # bytes free on the disk of the results

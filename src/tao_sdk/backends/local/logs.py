@@ -1,6 +1,6 @@
-"""Reading a job's log: from a cursor, from its last lines, and on until the job has ended.
+"""Logs: read a job's log from a cursor or its last lines, and follow it until the job has ended.
 
-It takes as much memory for a long log as for a short one.
+A long log takes no more memory than a short one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CUT = (
     b"\ntao: the disk that keeps this log was full while the job ran: what it "
     b"printed then is missing above.\n"
 )
-QUICK, SLOW = 0.05, 0.2  # seconds between looks while following: quick after news
+QUICK, SLOW = 0.05, 0.2  # seconds between reads while following: QUICK after new bytes
 
 
 def read(
@@ -28,9 +28,10 @@ def read(
     has_ended: Callable[[], bool],
     last_words: Callable[[], bytes] = bytes,
 ) -> Iterator[LogChunk]:
-    """The bytes that are asked for. A cursor is an offset: a reader that was cut off goes on there.
+    """Yield the requested bytes. A cursor is an offset, so that a reader can resume there.
 
-    `last_words` are ours, about the log of a job that has ended: they come after its end.
+    `last_words`: our own note on the log of a job that has ended. It comes after the log's end.
+    Raises UsageError for a rank other than 0, PathNotFound if the log is gone.
     """
     if request.rank:
         raise UsageError(
@@ -41,7 +42,7 @@ def read(
     with open_log(path) as file:
         offset, pause = first_offset(file.fileno(), request), QUICK
         while True:
-            # Asked before reading: what is there afterwards is all.
+            # Ask before reading: after the end, one more read returns the whole rest.
             is_last = not request.follow or has_ended()
             pause = min(pause * 1.5, SLOW)
             while data := os.pread(file.fileno(), CHUNK, offset):
@@ -66,7 +67,7 @@ def open_log(path: Path):
 
 
 def first_offset(fd: int, request: LogRequest) -> int:
-    """Where to begin: at the cursor, else at the last lines, else at the start."""
+    """The offset to begin at: the cursor, else the last lines, else the start."""
     if request.cursor:
         return int(request.cursor)
     if request.tail is not None:

@@ -1,8 +1,7 @@
-"""News of local jobs: by the times of their folders, the sizes of their logs, and the list of
-processes.
+"""News of local jobs, from their folders' times, their logs' sizes, and the list of processes.
 
-A look at one job opens five files; this takes two questions to the file system. However many jobs
-there are, listening takes at most a three-hundredth of a core.
+A full look at one job opens five files; this check takes two file system calls per job. However
+many jobs there are, listening takes at most 1/300 of a core.
 """
 
 from __future__ import annotations
@@ -15,15 +14,16 @@ from pathlib import Path
 from tao_sdk.backends.local.job.folder import Folder
 from tao_sdk.model.plan import Ref
 
-PAUSES = 300  # a pause is so many times as long as the check before it
-CLOCK_TICK = 50_000_000  # nanoseconds; clocks of file systems tick each 10 ms at the slowest
+PAUSES = 300  # a pause is this many times as long as the check before it
+CLOCK_TICK = 50_000_000  # nanoseconds; the slowest file system clocks tick every 10 ms
 QUICK = 0.1  # seconds, the shortest pause
 
 
 class LocalNews:
-    """Knows an attempt by its native id: one question hashes all ids several times a second.
+    """Changes to local attempts, for one listener.
 
-    `folder_of` says where an attempt's folder is.
+    Keys are native ids, not Refs: a check hashes all keys several times a second. `folder_of`
+    returns an attempt's folder.
     """
 
     tells = True
@@ -31,7 +31,7 @@ class LocalNews:
     def __init__(self, folder_of: Callable[[Ref], Folder]) -> None:
         self.folder_of = folder_of
         self.folders: dict[str, str] = {}
-        self.processes: dict[str, list[str]] = {}  # supervisor and job of an attempt that runs
+        self.processes: dict[str, list[str]] = {}  # supervisor and job of a running attempt
         self.times: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
         self.next_check = 0.0
@@ -44,7 +44,7 @@ class LocalNews:
         return changed
 
     def check(self, refs: Sequence[Ref]) -> list[Ref]:
-        """Those that have changed by now. Before it is time for a check, only the new ones."""
+        """The attempts that have changed. Before the next check is due, only the new ones."""
         new = [ref for ref in refs if ref.native_id not in self.times]
         for ref in new:
             self.remember(ref)
@@ -83,13 +83,13 @@ class LocalNews:
         return grown
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def changed_at(folder: str) -> int:
-    """When a file of the folder last came or went, in nanoseconds; 0 when it is not there.
+    """The time in nanoseconds when a file of the folder last came or went. 0 if it is missing.
 
-    -1 when that was a moment ago: another file may come at what the clock calls the same time.
+    Returns -1 if that was a moment ago: another file may come within the same clock tick.
     """
     try:
         changed = os.stat(folder).st_mtime_ns  # noqa: PTH116  keeps the path as a text
@@ -108,7 +108,7 @@ def size_of(path: str) -> int:
 
 
 def process_ids(folder: Folder) -> list[str]:
-    """The ids of the supervisor and of the job, where they are in this process table."""
+    """The ids of the supervisor and the job, if they are in this process table."""
     if Path(folder.file_path("exit")).exists():
         return []
     ids: list[str] = []

@@ -1,6 +1,6 @@
-"""From what lies in a job's folder, and what the kernel says of its processes, to an Observation.
+"""Parse: from a job's folder, and the kernel's view of its processes, to an Observation.
 
-Pure. What there is, and what it means:
+Pure. The facts, and what they mean:
 
     an exit record                       it ended as the record says
     the supervisor, and a begun job      running
@@ -29,19 +29,19 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_duration
 from tao_sdk.model.words import UNEXPLAINED, Why
 
-NAMED_PIDS = 16  # in a message
-KILLED = 128 + signal.SIGKILL  # the exit code of a shell or the runner whose command was killed
+NAMED_PIDS = 16  # the most pids in a message
+KILLED = 128 + signal.SIGKILL  # the exit code of a shell or the runner if its command was killed
 
 
 class Life(Enum):
-    """What became of a recorded process."""
+    """The state of a recorded process."""
 
     NEVER = "never"  # there is no record
     TAKEN = "taken"  # there is no record yet, but someone is about to start it
     ALIVE = "alive"
     STOPPED = "stopped"  # by SIGSTOP
     GONE = "gone"
-    RESTARTED = "restarted"  # the machine has been, since
+    RESTARTED = "restarted"  # the machine was restarted since
     ELSEWHERE = "elsewhere"  # it was in another container of this machine, which has stopped
 
     @property
@@ -51,23 +51,23 @@ class Life(Enum):
 
 @dataclass(frozen=True)
 class Seen:
-    """All that there is to see of one attempt."""
+    """Everything visible of one attempt."""
 
     supervisor: Life = Life.NEVER
     process: Life = Life.NEVER
     pid: int = 0
     supervisor_pid: int = 0
-    # those that everything else of the job waits for
+    # the stopped processes that everything else of the job waits for
     stopped_pids: tuple[int, ...] = ()
     started: float | None = None  # seconds since the epoch
     waiting: str = ""
     exit: Mapping[str, Any] | None = None
-    # what the job's manifest says, looked at when nothing else knows
+    # from the job's manifest; read only if nothing else shows the end
     outcome: Outcome | None = None
 
     @property
     def supervised(self) -> bool:
-        """True if a supervisor has taken charge and said so."""
+        """True if a supervisor lives and has written its identity."""
         return self.supervisor.living and self.supervisor is not Life.TAKEN
 
 
@@ -93,7 +93,7 @@ def observation(seen: Seen) -> Observation:
 
 
 def waiting_observation(seen: Seen) -> Observation:
-    """Before the job: the supervisor is busy, unless someone has stopped it."""
+    """The observation before the job's start. Somebody may have stopped the supervisor."""
     reason = waiting_reason(seen)
     stopped_pids = (seen.supervisor_pid,) if seen.supervisor is Life.STOPPED else ()
     return Observation(
@@ -106,7 +106,10 @@ def waiting_observation(seen: Seen) -> Observation:
 
 
 def ending_observation(seen: Seen) -> Observation:
-    """After the job's own process: the supervisor ends the rest, unless someone has stopped it."""
+    """The observation after the end of the job's first process, while the supervisor ends the rest.
+
+    Somebody may have stopped the supervisor.
+    """
     reason = waiting_reason(seen)
     return Observation(
         Phase.RUNNING,
@@ -118,7 +121,7 @@ def ending_observation(seen: Seen) -> Observation:
 
 
 def waiting_reason(seen: Seen) -> Why:
-    """What a job that is not running waits for."""
+    """The reason why a job that does not run waits."""
     if seen.supervisor is Life.STOPPED:
         return words.why(Reason.SUPERVISOR_STOPPED, pid=seen.supervisor_pid)
     if seen.waiting and seen.process is Life.NEVER:
@@ -127,7 +130,10 @@ def waiting_reason(seen: Seen) -> Why:
 
 
 def running_observation(seen: Seen) -> Observation:
-    """The job's process lives. Somebody may have stopped it, and its supervisor may be gone."""
+    """The observation of a job with a living process.
+
+    Somebody may have stopped the process, and its supervisor may be gone.
+    """
     place = f"process {seen.pid}"
     if not seen.supervisor.living:
         place = f"{place}, its supervisor was killed"
@@ -146,7 +152,7 @@ def running_observation(seen: Seen) -> Observation:
 
 
 def stopped_words(pids: Sequence[int]) -> str:
-    """Which processes stand still; the first NAMED_PIDS of very many."""
+    """A sentence that names the stopped processes, at most NAMED_PIDS of them."""
     if len(pids) == 1:
         return words.sentence(Reason.PROCESS_STOPPED, pid=pids[0])
     named = ", ".join(map(str, pids[:NAMED_PIDS]))
@@ -156,7 +162,10 @@ def stopped_words(pids: Sequence[int]) -> str:
 
 
 def lost_observation(seen: Seen) -> Observation:
-    """Nobody saw the end. The manifest did, if the command had ended by then."""
+    """The observation of a job whose end no supervisor recorded.
+
+    The job's manifest has its end if the command had ended by then.
+    """
     started = moment_of(seen.started)
     if seen.outcome is not None and seen.outcome.whole:
         return manifest_observation(seen.outcome.exit_code, started)
@@ -234,12 +243,12 @@ def end_reason(record: Mapping[str, Any]) -> Why:
 
 
 def was_killed(record: Mapping[str, Any]) -> bool:
-    """Whether SIGKILL ended the command: by the signal, or as a shell or the runner tells it."""
+    """True if SIGKILL ended the command, by the signal or by a shell's or the runner's code."""
     return record["signal"] == signal.SIGKILL or record["exit_code"] == KILLED
 
 
 def canceled_record(started: float | None, ended_at: float) -> dict[str, Any]:
-    """The record of a job that was ended without its supervisor."""
+    """The exit record of a canceled job that ended without its supervisor."""
     return {
         "exit_code": None, "signal": 0, "canceled": True, "time_limit": 0, "told_to_end": False,
         "trouble": "",
@@ -248,7 +257,7 @@ def canceled_record(started: float | None, ended_at: float) -> dict[str, Any]:
 
 
 def node_events(seen: Observation, record: Mapping[str, Any] | None) -> Iterator[NodeEvent]:
-    """What the machine did to the job, under names that a program can test."""
+    """Yield the machine's effects on the job, under names that a program can test."""
     if record is not None:
         yield from recorded_events(record)
     if name := LOST_EVENTS.get(seen.reason_code):
@@ -256,7 +265,7 @@ def node_events(seen: Observation, record: Mapping[str, Any] | None) -> Iterator
 
 
 def recorded_events(record: Mapping[str, Any]) -> Iterator[NodeEvent]:
-    """What the exit record says of the kernel and of others that end processes."""
+    """Yield events from the exit record: kills by the kernel, or by something outside."""
     if record["oom_kills"] and was_killed(record):
         yield NodeEvent(
             "OOMKilled",
@@ -296,14 +305,11 @@ EXIT_RECORD: Mapping[str, tuple[type, ...]] = {
     "started": (int, float, type(None)),
     "ended": (int, float),
 }  # fmt: skip
-LARGEST = 1e11  # as a time, the year 5138: no clock and no counter shows more
+LARGEST = 1e11  # as a time, the year 5138; no clock and no counter shows more
 
 
 def exit_record(text: str) -> Mapping[str, Any] | None:
-    """The record that the supervisor wrote.
-
-    None for one that a crash of the machine, or somebody, has spoilt.
-    """
+    """Read the exit record. None if it is missing or damaged by a crash or by somebody."""
     record = json_object(text)
     if record is None:
         return None
@@ -314,12 +320,12 @@ def exit_record(text: str) -> Mapping[str, Any] | None:
 
 
 def log_is_cut(text: str) -> bool:
-    """True if an exit record says that the job's log had no room at some time."""
+    """True if an exit record says that the job's log had no disk space at some time."""
     return (exit_record(text) or {}).get("log_cut") is True
 
 
 def is_plausible(value: Any, kinds: tuple[type, ...]) -> bool:
-    """True for a value of one of the kinds, and for a number that a clock or counter may show."""
+    """True for a value of one of the kinds. A number must be one that a clock or counter shows."""
     if not isinstance(value, kinds):
         return False
     return not isinstance(value, (int, float)) or abs(value) < LARGEST
@@ -329,10 +335,7 @@ QUERY = ["--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,n
 
 
 def read_gpus(text: str) -> tuple[Gpu, ...]:
-    """The lines that nvidia-smi prints for QUERY.
-
-    Such as `0, GPU-1f..., NVIDIA H200, 143771 MiB, 4 MiB`.
-    """
+    """Read nvidia-smi's lines for QUERY, such as `0, GPU-1f..., NVIDIA H200, 143771 MiB, 4 MiB`."""
     gpus: list[Gpu] = []
     for index, uuid, name, memory, used in read_rows(text, 5):
         mebibytes = leading_number(memory) or 0
@@ -341,7 +344,7 @@ def read_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def read_rows(text: str, columns: int) -> list[list[str]]:
-    """The cells of nvidia-smi's lines of so many columns, of which the first is a number."""
+    """The cells of nvidia-smi's lines with `columns` columns and a number in the first one."""
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
     return [row for row in rows if len(row) == columns and row[0].isdigit()]
 
@@ -353,9 +356,9 @@ USE_QUERY = [
 
 
 def gpu_uses(text: str) -> dict[str, GpuUse]:
-    """`index:uuid` -> use, of the lines that nvidia-smi prints for USE_QUERY.
+    """`index:uuid` -> use, from nvidia-smi's lines for USE_QUERY.
 
-    Such as `0, GPU-1f..., 35 %, 1234 MiB`.
+    Such a line is `0, GPU-1f..., 35 %, 1234 MiB`.
     """
     uses: dict[str, GpuUse] = {}
     for index, uuid, share, memory in read_rows(text, 4):

@@ -1,4 +1,4 @@
-"""From a prepared job to the Plan of a process on this machine, and what would stop it. Pure."""
+"""Render: from a prepared job to the Plan of a process on this machine, and its checks. Pure."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.schemes import SHARED
 
-GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
-ROOT = "runs"  # below the folder where the job was submitted
-IN_USE = 1024  # MiB on a GPU; less is what a driver or a desktop takes
-LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
+GRACE = 10.0  # default seconds between SIGTERM and SIGKILL
+ROOT = "runs"  # in the folder where the job was submitted
+IN_USE = 1024  # MiB on a GPU; a driver or a desktop takes less
+LITTLE_SPACE = 1 << 30  # bytes; less free space for the results gives a warning
 NO_GPU_ADVICE = "If it needs none, say so: gpu_count=0. Else see what nvidia-smi says here."
 LIMITS = ("cpus", "memory", "shm_size")
 UNUSED_FIELDS = frozenset({"image", "mounts", *LIMITS})
@@ -88,7 +88,7 @@ def request(
 
 
 def plan_again(last: Plan[LocalRequest], attempt: Attempt, state_dir: str) -> Plan[LocalRequest]:
-    """The same in the same folder and environment: a watcher that asks for it has others."""
+    """Plan a retry in the same folder and environment. A watcher that asks for it has others."""
     own = {**identity(attempt), **grace_file_variable(grace_file(state_dir, attempt))}
     environment = {**last.request.environment, **own}
     details = {**last.backend_details, "job_dir": job_folder(state_dir, attempt)}
@@ -101,12 +101,12 @@ def job_folder(state_dir: str, attempt: Attempt) -> str:
 
 
 def grace_file(state_dir: str, attempt: Attempt) -> str:
-    """The file `cancel` of the job's folder."""
+    """The path of the file `cancel` in the job's folder."""
     return f"{job_folder(state_dir, attempt)}/cancel"
 
 
 def caller_environment(environ: Mapping[str, str], marked: Sequence[str]) -> dict[str, str]:
-    """What a job inherits: everything but secrets and what steers this SDK."""
+    """The variables that a job inherits: all except secrets and settings of this SDK."""
     left_out = NEVER_IN_THE_JOB | set(marked)
     return {
         name: value
@@ -118,7 +118,7 @@ def caller_environment(environ: Mapping[str, str], marked: Sequence[str]) -> dic
 def environment(
     spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt, gpus: int
 ) -> dict[str, str | SecretRef]:
-    """The caller's and ours, then what the job asks for, then what nobody may change."""
+    """The caller's variables and our defaults, then the job's own, then the fixed ones."""
     root = results_root(spec, facts.cwd)
     visible_gpus = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
     defaults = {
@@ -136,7 +136,7 @@ def environment(
 
 
 def results_root(spec: JobSpec, cwd: str) -> str:
-    """The folder; of results that go to a bucket, the one that they are sent from."""
+    """The folder of all results. Results for a bucket are sent from here."""
     return posixpath.normpath(posixpath.join(cwd, named_folder(spec) or ROOT))
 
 
@@ -148,7 +148,7 @@ def venv(options: LocalOptions, facts: LocalFacts) -> str:
 
 
 def with_venv(environment: Mapping[str, str], folder: str) -> Mapping[str, str]:
-    """What `activate` does."""
+    """The environment with the virtual environment active, as its `activate` script does it."""
     if not folder:
         return environment
     kept = {name: value for name, value in environment.items() if name != "PYTHONHOME"}
@@ -160,7 +160,10 @@ def with_venv(environment: Mapping[str, str], folder: str) -> Mapping[str, str]:
 
 
 def choose_gpus(spec: JobSpec, options: LocalOptions, facts: LocalFacts) -> RequestedGpus:
-    """The supervisor takes as many as are free, in this order. An explicit choice is the user's."""
+    """Choose the number of GPUs and the candidates, from which the supervisor takes free ones.
+
+    The order of the candidates counts. gpu_ids of the user win.
+    """
     count, candidates = gpu_candidates(spec, options, facts)
     return RequestedGpus(
         count,
@@ -174,7 +177,7 @@ def choose_gpus(spec: JobSpec, options: LocalOptions, facts: LocalFacts) -> Requ
 def gpu_candidates(
     spec: JobSpec, options: LocalOptions, facts: LocalFacts
 ) -> tuple[int, list[Gpu]]:
-    """(how many, of which): those that nobody holds or uses come first."""
+    """Return (number of GPUs, candidates). GPUs that nobody holds or uses come first."""
     if options.gpu_ids:
         return len(options.gpu_ids), [gpu for gpu in facts.gpus if gpu.index in options.gpu_ids]
     if "CUDA_VISIBLE_DEVICES" in spec.env_vars:
@@ -188,8 +191,9 @@ def gpu_candidates(
 
 
 def visible_gpus(facts: LocalFacts) -> list[Gpu]:
-    """The machine's GPUs, less those that the caller's own environment hides, as a batch system's
-    shell does.
+    """The machine's GPUs, except those that the caller's environment hides.
+
+    The shell of a batch system hides GPUs in this way.
     """
     named = facts.environment.get("CUDA_VISIBLE_DEVICES")
     if named is None:
@@ -206,18 +210,18 @@ def is_named(gpu: Gpu, names: Sequence[str]) -> bool:
 
 
 def local_inputs(job: PreparedJob, cwd: str) -> dict[str, str]:
-    """Key -> path of each declared input that must be there now. What travels with the job is
-    looked for in the job.
+    """Key -> path of each declared input that must exist now.
+
+    Inputs that travel with the job are not among them: the job itself looks for these.
     """
     return {each.key: posixpath.join(cwd, each.path) for each in job.here_inputs()}
 
 
 def input_links(job: PreparedJob, cwd: str, results: str = "") -> dict[str, str]:
-    """Maps each input path outside the results to the target of its link, or to the address that
-    is fetched to that path.
+    """Input path outside the results -> the target of its link, or the address to fetch to it.
 
-    Data that are fetched or unpacked for a relative path lie below `results`, which starts the path
-    then.
+    Data that are fetched or unpacked for a relative path lie below `results`. Then the target
+    starts with `results`.
     """
     links: dict[str, str] = {}
     for each in job.data.inputs:
@@ -229,7 +233,7 @@ def input_links(job: PreparedJob, cwd: str, results: str = "") -> dict[str, str]
 
 
 def link_path(wanted: DataInput, cwd: str) -> str:
-    """A slash at the end means a folder in which a file keeps its own name."""
+    """The path of an input's link. A slash at its end means a folder: the file keeps its name."""
     target = posixpath.join(cwd, wanted.target)
     source = wanted.path or wanted.uri
     if target.endswith("/") and not source.endswith("/"):
@@ -246,9 +250,7 @@ def link_source(wanted: DataInput, cwd: str, results: str) -> str:
 
 
 def cluster_inputs(job: PreparedJob) -> dict[str, str]:
-    """Path -> scheme of each declared input that is named as a path of a cluster's
-    own file system.
-    """
+    """Path -> scheme of each declared input on a cluster's own file system."""
     return {each.path: each.scheme for each in job.data.inputs if each.scheme in SHARED}
 
 
@@ -264,7 +266,7 @@ def notes(spec: JobSpec) -> Iterator[str]:
 
 
 def check(plan: Plan[LocalRequest], facts: LocalFacts) -> list[Finding]:
-    """What would stop the job (errors), and what it should know (warnings)."""
+    """Errors that would stop the job, and warnings that its user should read."""
     return [
         *gpu_findings(plan.request.gpus, facts),
         *path_findings(plan, facts),
@@ -355,7 +357,7 @@ def path_findings(plan: Plan[LocalRequest], facts: LocalFacts) -> Iterator[Findi
 
 
 def link_findings(request: LocalRequest, facts: LocalFacts) -> Iterator[Finding]:
-    """Names of inputs that this job cannot have: one name leads to one source at a time."""
+    """Errors for names of inputs that this job cannot use: a name has one source at a time."""
     advice = "Name another path for the input, or start the job in a folder of its own."
     for target in request.links:
         if holder := facts.link_holders.get(target):

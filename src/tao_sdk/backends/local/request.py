@@ -1,4 +1,4 @@
-"""LocalRequest: what a plan asks of this machine. JSON only at the store's edge."""
+"""LocalRequest: a plan's request to this machine. JSON only at the store's edge."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tao_sdk.backends.job_environment import Variables, variables_from_json, var
 
 @dataclass(frozen=True)
 class RequestedGpus:
-    """How many GPUs the job gets, and of which. The supervisor takes as many as are free, in the
-    order of `candidates`.
+    """The number of GPUs for the job, and the candidates.
+
+    The supervisor takes `count` free ones, in the order of `candidates`.
     """
 
     count: int
@@ -39,7 +40,7 @@ class RequestedGpus:
 
 @dataclass(frozen=True)
 class LocalRequest:
-    """The process to start, and what `check` has to look at."""
+    """The process to start, and the facts for `check`."""
 
     command: str
     cwd: str
@@ -48,7 +49,7 @@ class LocalRequest:
     time_limit: float  # seconds; 0 for none
     grace: float  # seconds between SIGTERM and SIGKILL
     venv: str  # folder of the virtual environment; "" for none
-    inputs: Mapping[str, str]  # key -> path that must be there before the start
+    inputs: Mapping[str, str]  # key -> path that must exist before the start
     outside: tuple[str, ...]  # outputs outside the job's results
     keeps: bool  # the job declares outputs
     mounts: bool  # the job names mounts, which nothing uses here

@@ -1,4 +1,4 @@
-"""Surveying this machine: all the looking that a plan, and the doctor, need."""
+"""Survey: look at this machine for the facts that a plan and the doctor need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.units import format_size
 from tao_sdk.transports.process import NotStarted, output
 
-MOST_NAMES = 1000  # of a folder that are compared with a misspelt one
+MOST_NAMES = 1000  # the most names of a folder to compare with a misspelt one
 NVIDIA_SMI_SECONDS = 30.0  # a sleeping driver takes seconds to wake
 
 
@@ -56,9 +56,7 @@ def survey(
 
 
 def path_advice(missing: Mapping[str, str], of_clusters: Mapping[str, str]) -> dict[str, str]:
-    """What to do about paths that are not there: those of a cluster's file system, and those that
-    are nearly right.
-    """
+    """Path -> advice, for missing paths: on a cluster's file system, or almost right."""
     absent = [path for path, why in missing.items() if why == os.strerror(errno.ENOENT)]
     return {
         path: cluster_advice(of_clusters[path]) if path in of_clusters else near_name(Path(path))
@@ -74,7 +72,7 @@ def cluster_advice(scheme: str) -> str:
 
 
 def near_name(path: Path) -> str:
-    """The path with its first name that is not there replaced by one like it."""
+    """Advice for a missing path: its first missing name replaced by a similar existing one."""
     there = nearest_folder(path)
     try:
         names = (
@@ -105,8 +103,9 @@ def current_folder() -> str:
 
 
 def look_for_gpus(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
-    """(the GPUs, nothing), or (none, why they could not be listed); without nvidia-smi there are
-    none.
+    """Return (the GPUs, "") or (no GPUs, why they could not be listed).
+
+    Without nvidia-smi there are no GPUs.
     """
     program = shutil.which("nvidia-smi", path=environ.get("PATH", os.defpath))
     if program is None:
@@ -118,7 +117,7 @@ def look_for_gpus(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
 
 
 def gpus_in_use(environ: Mapping[str, str], home: str, job_id: str) -> tuple[GpuUse, ...]:
-    """How much the GPUs of a live job are used now; none where that cannot be seen."""
+    """The current use of a live job's GPUs; none if it cannot be seen."""
     program = shutil.which("nvidia-smi", path=environ.get("PATH", os.defpath))
     if program is None:
         return ()
@@ -131,7 +130,7 @@ def gpus_in_use(environ: Mapping[str, str], home: str, job_id: str) -> tuple[Gpu
 
 
 def why_not(path: Path) -> str:
-    """Why there is nothing to be had at a path, in the system's words; "" when there is."""
+    """Why a path is not available, in the system's words; "" if it is."""
     try:
         path.stat()
     except OSError as error:
@@ -140,12 +139,12 @@ def why_not(path: Path) -> str:
 
 
 def nearest_folder(path: Path) -> Path:
-    """The path, or the nearest one above it that is there."""
+    """The path, or the nearest existing one above it."""
     return next(above for above in (path, *path.parents) if not why_not(above))
 
 
 def doctor(environ: Mapping[str, str], state_dir: Path) -> list[Finding]:
-    """What a new user would trip over on this machine."""
+    """Return what a new user would trip over on this machine."""
     return [
         state_finding(state_dir),
         shell_finding(),
@@ -186,7 +185,7 @@ def shell_finding() -> Finding:
 
 
 def how_to_install(package: str) -> tuple[str, str]:
-    """(what to do in words, the command): the command where this machine has apt-get."""
+    """Return (advice, command). There is a command only if this machine has apt-get."""
     if shutil.which("apt-get"):
         return "", f"sudo apt-get install --yes {package}"
     return f"Install {package} with the package manager of this machine.", ""

@@ -1,7 +1,7 @@
 """SlurmBackend: the verbs of the contract for jobs of a cluster, over one shared SSH connection.
 
-render.py, scripts/handover.py and parse.py decide, and touch nothing; here their scripts are run on
-the login node.
+Here: running scripts on the login node. Not here: the decisions and the scripts' text (render.py,
+scripts/handover.py, parse.py), which are pure.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.transports.ssh import Ssh
 
 PAYLOAD = 96 * MiB
-LONGEST_SCRIPT = 128 * KiB  # longer ones travel as an archive, which takes two processes more there
-CANCEL_BATCH = 200  # jobs that one scancel ends
-CANCELS = 8  # jobs that are ended at once, of those that need an exec each
+LONGEST_SCRIPT = 128 * KiB  # longer ones travel as an archive, which needs two more processes there
+CANCEL_BATCH = 200  # jobs per scancel
+CANCELS = 8  # jobs canceled in parallel if each needs an exec of its own
 KILL_WAIT = 30  # seconds; SLURM's default
-MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear up
+MARGIN = 20.0  # seconds beyond the grace and the site's KillWait, for SLURM to clean up
 
 
 class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
@@ -115,12 +115,12 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     @property
     def way(self) -> Mapping[str, str]:
-        """The settings of the cluster and of the login that are set."""
+        """The settings of the cluster and the login that have a value."""
         given = {name: self.settings.get(name) or "" for name in SETTINGS["slurm"].names}
         return {name: value for name, value in given.items() if value}
 
     def known_name(self) -> str:
-        """The first login host with cached facts, else the first: all lead to the same cluster."""
+        """The first login host with cached facts, else the first. All lead to the same cluster."""
         names = [self.login.user_at(host) for host in self.login.hosts]
         return next(filter(self.surveys.has_cached, names), names[0])
 
@@ -131,7 +131,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     # Planning
 
     def survey(self, job: PreparedJob, options: SlurmOptions) -> SlurmFacts:
-        """The cached facts; if the job could not run by them, the cluster is asked again."""
+        """Return the cached facts. If the job could not run by them, ask the cluster again."""
         facts = self.surveys.current_facts(self.site, self.endpoint)
         if survey.is_new(facts) or self.would_run(job, options, facts):
             return facts
@@ -165,7 +165,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         options: SlurmOptions,  # noqa: ARG002
         attempt: Attempt,
     ) -> Plan[SlurmRequest]:
-        """What was decided for the first attempt holds for the others."""
+        """Plan a retry from the decisions of the first attempt."""
         return render.plan_attempt(last.request.decisions, job, attempt)
 
     def check(self, plan: Plan[SlurmRequest], facts: SlurmFacts) -> list[Finding]:
@@ -202,14 +202,17 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         raise not_submitted(reply, answer.words, attempt)
 
     def adopt_attempt(self, attempt: Attempt, home: JobHome, name: str) -> Ref:
-        """The ref of an attempt that has begun: without the secret `name` it cannot be started."""
+        """Return the Ref of an attempt that has already begun.
+
+        Raises Refused if it has not: it cannot start without the secret `name`.
+        """
         found = self.look_up(attempt, home)
         if found is None or not found.ready:
             raise no_value(name)
         return found
 
     def find(self, attempt: Attempt, plan: Plan[SlurmRequest] | None = None) -> Ref | None:
-        """Looks below the plan's base directory; without a plan, below the current setting's."""
+        """Look below the plan's base directory; without a plan, below the current setting's."""
         if plan is not None:
             return self.look_up(attempt, plan.request.decisions.home)
         facts = self.surveys.current_facts(self.site, self.endpoint)
@@ -253,8 +256,9 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     # Looking
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """One squeue and one sacct for all, in one exec; and one exec more for those that have
-        newly ended.
+        """Run one squeue and one sacct for all attempts, in one exec.
+
+        One more exec reads the records of the attempts that are over.
         """
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         seen = seen_elsewhere(self.endpoint, refs)
@@ -281,7 +285,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         return logs.LogReader(self.ssh, at.logs, at.attempt, has_ended).read(request)
 
     def new_logs(self, cursors: Mapping[Ref, str]) -> Mapping[Ref, NewLog]:
-        """In one exec; of very many attempts the first ones."""
+        """Read new log bytes in one exec, for at most the first logs.MOST_JOBS attempts."""
         refs = [ref for ref in cursors if ref.endpoint == self.endpoint][: logs.MOST_JOBS]
         offsets = [logs.Offsets.from_request(LogRequest(cursor=cursors[ref])) for ref in refs]
         answer = self.ssh.run(
@@ -296,8 +300,10 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     # Ending
 
     def cancel(self, refs: Sequence[Ref], grace: timedelta) -> dict[Ref, CancelAnswer]:
-        """One scancel for many. A job whose id is not known, and one that SLURM refused to end with
-        others, is ended by itself.
+        """Cancel the attempts, with one scancel for many jobs.
+
+        A job is canceled separately if its id is not known, or if SLURM refused to end it with the
+        others.
         """
         answers: dict[Ref, CancelAnswer] = {}
         here = [ref for ref in refs if ref.endpoint == self.endpoint and ref.native_id]
@@ -308,18 +314,18 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         return answers | cancel_side_by_side(others, partial(self.end_job, grace=grace), CANCELS)
 
     def cancel_batch(self, refs: Sequence[Ref], grace: timedelta) -> Mapping[Ref, CancelAnswer]:
-        """Answers for those that one scancel has ended, or for all when the cluster is silent."""
+        """Answers for the jobs that one scancel has ended, or an error for all if it failed."""
         try:
             return look.cancel_attempts(self.ssh, refs, grace, self.clearing_seconds())
         except TaoError as error:
             return dict.fromkeys(refs, error)
 
     def clearing_seconds(self) -> float:
-        """How long the end of a job may take beyond the grace."""
+        """The seconds that a job's end may take beyond the grace."""
         return self.kill_wait() + MARGIN
 
     def end_job(self, ref: Ref, grace: timedelta) -> Observation:
-        """SIGTERM to the tasks and, when the grace is over, SIGKILL. One exec does all of it."""
+        """Cancel one job: SIGTERM to its tasks and, after the grace, SIGKILL. Takes one exec."""
         must_live_at(self.endpoint, ref)
         return look.cancel_attempt(self.ssh, ref, grace, self.clearing_seconds())
 
@@ -352,8 +358,10 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         return rules.diagnose_job(evidence)
 
     def machines(self, plan: Plan[SlurmRequest]) -> Machines:
-        """By the login node: its architecture, the GPUs of the partitions' largest node, the disk
-        of the base directory.
+        """Describe the machines from the login node.
+
+        Its architecture, the GPUs of the largest node in the plan's partitions, and the free space
+        in the base directory.
         """
         partition = plan.request.decisions.directives.get("partition", "")
         values = {"partition": partition, "base": self.site.base}
@@ -361,7 +369,10 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         return parse.read_machines(answer.text)
 
     def private_image_findings(self, plan: Plan[SlurmRequest], registry: str) -> list[Finding]:
-        """Apptainer and a conversion ask as enroot does, or by the site's own ways."""
+        """An error if enroot on the cluster has no login for the registry.
+
+        None with other runtimes, which log in by the site's own ways.
+        """
         if plan.request.decisions.runtime not in (PYXIS, ENROOT):
             return []
         answer = self.ssh.run(enroot_login.list_registries_script())
@@ -373,7 +384,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         return doctor.examine_cluster(self.ssh, self.settings)
 
     def close(self) -> None:
-        """The connection of ssh is shared with other processes, and ends by itself."""
+        """Do nothing: other processes share the ssh connection, and it ends by itself."""
 
 
 def environment_files(
@@ -394,7 +405,7 @@ def is_small(files: Mapping[str, bytes]) -> bool:
 
 
 def pack_files(files: Mapping[str, bytes]) -> bytes:
-    """A tar.gz of files that their owner alone may read; gzip notices when the end is missing."""
+    """A tar.gz of files that only their owner may read. gzip detects a missing end."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, content in files.items():
@@ -418,7 +429,7 @@ def missing_paths(lacking: Sequence[RequiredPath], host: str) -> Refused:
 
 
 def unsafe_folder(words: str) -> Refused:
-    """`words` name the folder on the cluster and what is wrong with it."""
+    """The error for a folder that others may write to. `words`: the folder, and what is wrong."""
     error = Refused(
         f"{words}.",
         "Others could put files there that your jobs would run. Nothing was submitted.",
@@ -430,7 +441,7 @@ def unsafe_folder(words: str) -> Refused:
 
 
 def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoError:
-    """The error to raise when the last word of a submit was no id."""
+    """The error to raise if a submit did not return an id."""
     if reply.word == "REFUSED":
         return rules.refusal_error(reply.text)
     if reply.word == "STRANGER":

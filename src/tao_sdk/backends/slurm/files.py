@@ -1,8 +1,8 @@
-"""Files of a cluster, as its login node sees them: one exec for each look.
+"""Files of a cluster, as its login node sees them. Each call takes one exec.
 
-Below a job's results no link is followed out of them: a name is resolved there, and what was opened
-is asked where it lies before a byte of it is read. What a script looks at comes in its environment,
-not in its words.
+No link leads out of a job's results: the login node resolves a name, opens it, and checks the place
+of the open file before it reads a byte. Paths reach a script through its environment, never as part
+of its text.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
 from tao_sdk.transports.ssh import Answer, Ssh
 
 GONE = re.compile(r"No such file or directory|Not a directory|Too many levels of symbolic links")
-SECONDS = 60  # that the login node looks for
+SECONDS = 60  # timeout on the login node
 LEADS_OUT, ENDLESS, TOO_LONG = (
     45,
     46,
     124,
-)  # exit codes of the scripts; the last is that of `timeout`
+)  # exit codes of the scripts; the last is from `timeout`
 
-# Each row is "kind size time", a path, and for a link to a folder where below the root that is; a
-# NUL after each.
+# A row is "kind size time", a path, and for a link to a folder, that folder's path below the root.
+# Each of the three ends with a NUL.
 ROW = r"%y %s %T@\0%p\0\0"
 
 
 class SlurmFiles:
-    """Takes plain paths, lustre:// and slurm:// addresses that a person names; follows links."""
+    """Files by plain paths, lustre:// and slurm:// addresses of a person. Follows links."""
 
     def __init__(self, ssh: Ssh) -> None:
         self.ssh = ssh
@@ -42,7 +42,7 @@ class SlurmFiles:
         return found[0]
 
     def list(self, path: str) -> list[FileStat]:
-        """What lies in a folder, by name; of a file, itself."""
+        """List a folder, sorted by path. A file is listed as itself."""
         itself, *within = self.find_entries(path, "-maxdepth 1")
         return sorted(within, key=lambda each: each.path) if itself.is_dir else [itself]
 
@@ -59,8 +59,9 @@ class SlurmFiles:
 
 
 class SlurmResults:
-    """What lies below a folder that a job writes to; takes paths that begin with the folder's.
-    Follows no link out of it.
+    """Files below a folder that a job writes to. Follows no link out of the folder.
+
+    Takes paths that begin with the folder's path.
     """
 
     def __init__(self, ssh: Ssh, folder: str) -> None:
@@ -71,8 +72,9 @@ class SlurmResults:
         return FileStat(path, seen.is_dir, seen.size, seen.mtime)
 
     def list(self, path: str) -> list[FileStat]:
-        """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is
-        itself.
+        """List a folder, sorted by path. A file is listed as itself.
+
+        A link that leads nowhere, or out of the folder, is listed as the link.
         """
         seen = file_stats(path, self._run_script(path, "list_folder"), least=0)
         if [each.path for each in seen if not each.path.startswith("./")]:
@@ -105,16 +107,18 @@ class SlurmResults:
 
 
 def read_file(ssh: Ssh, path: str, root: str, offset: int, limit: int | None) -> bytes:
-    """Raises PathNotFound for a folder, a pipe or a device, also for one that takes a file's place
-    meanwhile.
+    """Read bytes of a plain file.
+
+    Raises PathNotFound for a folder, a pipe or a device, even if it replaces the file meanwhile.
     """
     words = {"TAO_FROM": str(offset + 1), "TAO_LIMIT": "" if limit is None else str(limit)}
     return ask_cluster(ssh, path, path_script(path, root, "read_file", words)).out
 
 
 def path_script(path: str, root: str, name: str, words: Mapping[str, str]) -> str:
-    """A script about a path, ended there after SECONDS: a pipe that took a file's place would be
-    waited for without end.
+    """A script that works on a path, with a timeout of SECONDS.
+
+    Without the timeout, a pipe that replaces the file would block the script for ever.
     """
     body = join_parts(load_script("resolve_path"), load_script(name))
     given = export_variables({"TAO_PATH": plain_path(path), "TAO_ROOT": root, **words})
@@ -122,7 +126,11 @@ def path_script(path: str, root: str, name: str, words: Mapping[str, str]) -> st
 
 
 def ask_cluster(ssh: Ssh, path: str, text: str, partly: bool = False) -> Answer:
-    """`partly`: output is an answer although the command failed for a part of it."""
+    """Run a script about a path, and return its answer.
+
+    `partly`: accept output even if the command failed for a part of it. Raises LeadsOut,
+    PathNotFound, Unreachable.
+    """
     answer = ssh.run(f"export LC_ALL=C\n{text}", seconds=SECONDS + 20.0)
     if answer.rc == LEADS_OUT:
         raise LeadsOut.by(path)
@@ -161,7 +169,7 @@ def plain_path(path: str) -> str:
 
 
 def file_stats(path: str, answer: Answer, least: int = 1) -> list[FileStat]:
-    """The rows of an answer. Raises PathNotFound where there are fewer than `least`."""
+    """The rows of an answer. Raises PathNotFound if there are fewer than `least`."""
     fields = answer.out.decode("utf-8", "surrogateescape").split("\0")
     rows = [file_stat(fields[at : at + 3]) for at in range(0, len(fields) - 3, 3)]
     if len(rows) < least:

@@ -1,8 +1,7 @@
-"""Reading the logs of an attempt on the cluster: by offset, so that a reader that was cut off goes
-on where it was.
+"""Logs: read an attempt's logs on the cluster by offset, so that a reader can resume exactly.
 
-A cursor is two offsets, of stdout's file and of stderr's: `120:34`. One exec brings what is new of
-both.
+A cursor is two offsets, one in stdout's file and one in stderr's: `120:34`. One exec reads the new
+bytes of both.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.transports.ssh import Ssh
 
 BLOCK = MiB
-QUICK, SLOW = 0.2, 3.0  # seconds between looks while following: quick after news
-# seconds without news after which SLURM is asked whether the job has ended without a record
+QUICK, SLOW = 0.2, 3.0  # seconds between reads while following: QUICK after new bytes
+# seconds without new bytes after which SLURM is asked: has the job ended without a record?
 UNRECORDED = 5.0
 
 
@@ -30,7 +29,7 @@ NOT_WANTED = -1  # the offset of a file that is not read
 
 @dataclass(frozen=True)
 class Piece:
-    """What came of both files; `over` when the attempt had ended before they were read."""
+    """New bytes of both files. `over`: the attempt had ended before they were read."""
 
     out: bytes
     err: bytes
@@ -40,14 +39,14 @@ class Piece:
 
 @dataclass(frozen=True)
 class Offsets:
-    """Up to where each file was read, in bytes; NOT_WANTED for one that is not wanted."""
+    """The offset in bytes up to which each file was read; NOT_WANTED for a file to skip."""
 
     out: int
     err: int
 
     @classmethod
     def from_request(cls, request: LogRequest) -> Offsets:
-        """The offsets in the request's cursor, -1 for the stream that it does not ask for."""
+        """The offsets in the request's cursor; NOT_WANTED for a stream it does not ask for."""
         out, _, err = request.cursor.partition(":")
         if request.stream == "stdout":
             return cls(int(out or 0), NOT_WANTED)
@@ -61,16 +60,16 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Read:
-    """Some bytes of one file, and where both have been read to after it."""
+    """Some bytes of one file, and the offsets of both files after them."""
 
     data: bytes
     at: tuple[int, int]
 
 
 def split_at_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
-    """stdout's whole lines, then stderr, then stdout's unfinished line: no line is torn apart.
+    """Yield stdout's complete lines, then stderr, then stdout's unfinished line.
 
-    While there is more, an unfinished line waits for its rest.
+    So no line is split. While there is more to read, an unfinished line waits for its rest.
     """
     err = piece.err
     if not piece.whole:
@@ -93,7 +92,7 @@ def whole_lines(data: bytes) -> bytes:
 
 
 def end_of_lines(data: bytes) -> int:
-    """Where the last whole line ends."""
+    """The offset of the end of the last complete line."""
     return data.rfind(b"\n") + 1
 
 
@@ -121,15 +120,17 @@ class LogReader:
             if not request.follow or piece.over or ended:
                 return
             if time.monotonic() - news > UNRECORDED:
-                ended, news = self.has_ended(), time.monotonic()  # then it is read once more
+                ended, news = self.has_ended(), time.monotonic()  # if so, read once more
                 if ended:
                     continue
             time.sleep(pause)
             pause = min(pause * 1.5, SLOW)
 
     def read_piece(self, name: str, at: Offsets, lines: int | None) -> tuple[Offsets, Piece]:
-        """(where reading began, what came). With `lines` it begins that many lines
-        before the end.
+        """Return (the offsets where reading began, the bytes).
+
+        With `lines`, reading begins that many lines before the end. Raises PathNotFound if the log
+        is gone, Unreachable.
         """
         answer = self.ssh.run(read_script(self.folder, self.attempt, name, at, lines))
         if answer.rc == GONE:
@@ -161,9 +162,7 @@ GONE = 44  # exit code of scripts/read_log.sh
 
 
 def read_script(folder: str, attempt: str, name: str, at: Offsets, lines: int | None) -> str:
-    """scripts/read_log.sh. With `lines` it reads the last ones, else what lies
-    behind the offsets.
-    """
+    """scripts/read_log.sh: reads the last `lines` lines, or the bytes after the offsets."""
     values = {
         "logs": folder,
         "attempt": attempt,
@@ -176,10 +175,10 @@ def read_script(folder: str, attempt: str, name: str, at: Offsets, lines: int | 
     return join_parts(assign_variables(values), load_script("read_log"))
 
 
-# What is new of many logs, in one exec: for the progress of a list of jobs
+# New bytes of many logs in one exec: for the progress of a list of jobs
 
-MOST_JOBS = 200  # in one question
-NEW_BYTES = 64 * KiB  # of each file
+MOST_JOBS = 200  # per exec
+NEW_BYTES = 64 * KiB  # per file
 NEW_HEAD = re.compile(rb"=== (\d+) (whole|more) (\d+) (\d+)\n")
 
 
@@ -196,7 +195,7 @@ def read_new_script(folders: Sequence[str], offsets: Sequence[Offsets]) -> str:
 
 
 def parse_new(answer: bytes, offsets: Sequence[Offsets]) -> Mapping[int, NewLog]:
-    """Index -> what is new there. What was cut off at the end of the answer is left out."""
+    """Index -> the new log. Leaves out a log that is cut off at the end of the answer."""
     found: dict[int, NewLog] = {}
     at = 0
     while head := NEW_HEAD.match(answer, at):

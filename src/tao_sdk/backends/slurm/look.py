@@ -1,7 +1,6 @@
-"""Looking at attempts on a cluster: one squeue and one sacct for all of them, and what the ended
-ones have left.
+"""Look: observe attempts on a cluster with one squeue and one sacct, and read ended ones' records.
 
-The scripts, and how they are joined to what parse.py makes of their answers.
+Here: running the scripts, and passing their answers to parse.py.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.runner.report import PREFIX
 from tao_sdk.transports.ssh import Ssh
 
-UNFAILED = ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED")  # states that tell no failure
-SEEN_AT_ONCE = 5_000  # their ids are one argument, of which Linux takes 128 KiB
-REMAINS_AT_ONCE = 1_000  # about 20 ms each on a login node, which has 120 s for all of them
+UNFAILED = ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED")  # states without a failure
+SEEN_AT_ONCE = 5_000  # jobs per query: their ids are one argument, and Linux allows 128 KiB
+REMAINS_AT_ONCE = 1_000  # about 20 ms each on a login node; the timeout for all is 120 s
 SECTION = re.compile(rb"^=== (\S+) (\d{1,9}) (\d{1,15}) (\d{1,15})\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Remains:
-    """What an attempt leaves: its record, and whether it goes on at its time limit."""
+    """An attempt's files after its end: its record, and whether it goes on at its time limit."""
 
     record: Record
     resumes: bool = False
 
 
 def observe_attempts(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """One observation of each attempt. Of ended and absent ones the records are read as well."""
+    """Observe each attempt. For ended and absent ones, read the records as well."""
     found = dict[Ref, Observation]()
     for group in in_groups(refs, SEEN_AT_ONCE):
         found |= observe_group(ssh, group)
@@ -72,7 +71,7 @@ def observe_group(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
 
 
 def ask_slurm(ssh: Ssh, ids: Sequence[str]) -> parse.Answers:
-    """squeue first: it knows of a requeue before sacct does."""
+    """Ask squeue, then sacct. squeue comes first because it learns of a requeue earlier."""
     asked = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
     answer = ssh.run(
         join_parts(
@@ -84,7 +83,7 @@ def ask_slurm(ssh: Ssh, ids: Sequence[str]) -> parse.Answers:
 
 
 def slurm_queries(ids: Sequence[str]) -> str:
-    """The functions that ask SLURM for a row of each job."""
+    """The shell functions that ask SLURM for a row of each job."""
     return join_parts(
         define_function("ask_squeue", parse.squeue_command(ids)),
         define_function("ask_sacct", parse.sacct_command(ids)),
@@ -93,7 +92,7 @@ def slurm_queries(ids: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """One answer of a script: its name, exit code, output and words."""
+    """One answer of a script: its name, exit code, output and error text."""
 
     name: str
     code: int
@@ -102,8 +101,9 @@ class Section:
 
 
 def framed_sections(data: bytes) -> Iterator[Section]:
-    """What capture.sh and remains.sh have printed. Each says how long it is, so nothing in one is
-    taken for the next.
+    """Yield the sections that capture.sh and remains.sh have printed.
+
+    Each section's head gives its length, so no text in a section is taken for the next head.
     """
     at = 0
     while (head := SECTION.search(data, at)) is not None:
@@ -116,7 +116,7 @@ def framed_sections(data: bytes) -> Iterator[Section]:
 
 
 def read_sections(data: bytes) -> dict[str, tuple[int, str, str]]:
-    """Name -> (exit code, output, words)."""
+    """Name -> (exit code, output, error text). squeue and sacct are always there."""
     found = {
         each.name: (
             each.code,
@@ -131,8 +131,9 @@ def read_sections(data: bytes) -> dict[str, tuple[int, str, str]]:
 
 
 def fetch_remains(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Remains]:
-    """What the attempts have left, in one exec for each REMAINS_AT_ONCE of them. The secrets of
-    those in `over` are removed.
+    """Read the remains of attempts, in one exec per REMAINS_AT_ONCE attempts.
+
+    Also removes the secrets of the attempts in `over`.
     """
     found = dict[Ref, Remains]()
     for group in in_groups(refs, REMAINS_AT_ONCE):
@@ -154,7 +155,7 @@ def fetch_group_remains(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref]) ->
     }
 
 
-# What scripts/remains.sh prints of an attempt, in this order.
+# The sections that scripts/remains.sh prints for an attempt, in this order.
 PARTS = ("exit", "status", "manifest", "marks")
 
 
@@ -168,7 +169,7 @@ def results_dir(ref: Ref) -> str:
 
 
 def group_remains(data: bytes) -> list[dict[str, str]]:
-    """What remains.sh has printed of each attempt: its parts by name."""
+    """The output of remains.sh for each attempt: its parts by name."""
     parts = [part for part in framed_sections(data) if part.name in PARTS]
     starts = range(0, len(parts), len(PARTS))
     return [
@@ -186,7 +187,7 @@ def read_remains(parts: Mapping[str, str], number: int) -> Remains:
 
 
 def remains_of_one(data: bytes, ref: Ref) -> Remains:
-    """What remains.sh has printed of one attempt; nothing where it did not come to that."""
+    """The remains of one attempt from a script's output; empty if it printed none."""
     remains = group_remains(data)
     if not remains:
         return Remains(Record())
@@ -197,9 +198,9 @@ def remains_of_one(data: bytes, ref: Ref) -> Remains:
 
 
 def cancel_attempt(ssh: Ssh, ref: Ref, grace: timedelta, seconds: float) -> Observation:
-    """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable.
+    """End an attempt's job and observe it afterwards, in one exec. Raises Refused, Unreachable.
 
-    SLURM has `seconds` beyond the grace to clear up.
+    SLURM has `seconds` beyond the grace to clean up.
     """
     home = JobHome(ref.namespace)
     end = handover.cancel_script(home, ref.attempt, ref.native_id, grace, seconds)
@@ -218,17 +219,17 @@ def cancel_attempt(ssh: Ssh, ref: Ref, grace: timedelta, seconds: float) -> Obse
     if seen.phase.ended and not asked.queue:
         fetch_remains(
             ssh, [ref], over=[ref]
-        )  # by its accounts it is over: then its secrets go, too
+        )  # the accounting says that it has ended, so remove its secrets too
     return with_record(seen, remains_of_one(shown, ref).record)
 
 
 def cancel_attempts(
     ssh: Ssh, refs: Sequence[Ref], grace: timedelta, seconds: float
 ) -> dict[Ref, Observation]:
-    """End the jobs of attempts whose SLURM ids are known together, and see how each is.
+    """End the jobs of several attempts together, and observe each. Their SLURM ids are known.
 
-    SLURM has `seconds` beyond the grace to clear up. Where it refused, those that have not ended
-    have no answer: each has to be canceled by itself. Raises Unreachable.
+    SLURM has `seconds` beyond the grace to clean up. If SLURM refused, jobs that have not ended get
+    no answer, and the caller cancels each separately. Raises Unreachable.
     """
     jobs = [(ref.native_id, paths_of(ref), ref.attempt) for ref in refs]
     script = handover.cancel_many_script(jobs, grace, seconds)
@@ -261,9 +262,9 @@ def no_answer(words: str) -> Unreachable:
 
 
 def collect_evidence(ssh: Ssh, ref: Ref) -> Evidence:
-    """What SLURM and the nodes say of one attempt, and the log tails of ranks 1 and up.
+    """Collect SLURM's and the nodes' words about one attempt, and log tails of ranks 1 and up.
 
-    It takes one exec. The engine adds the log tail of rank 0.
+    Takes one exec. The engine adds the log tail of rank 0.
     """
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
     folders = assign_variables(
@@ -280,9 +281,9 @@ def collect_evidence(ssh: Ssh, ref: Ref) -> Evidence:
 def build_evidence(
     ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Remains
 ) -> Evidence:
-    """The evidence, from the output of the commands and what the attempt has left. Pure.
+    """Build the evidence from the commands' output and the attempt's remains. Pure.
 
-    Raises Unreachable where SLURM did not answer.
+    Raises Unreachable if SLURM did not answer.
     """
     asked = parse.read_answers(answers)
     seen = with_record(
@@ -316,13 +317,13 @@ def without_runner_lines(log: str) -> str:
 
 
 def worth_telling(words: str) -> list[str]:
-    """The last lines of what SLURM, the container runtime and the node said."""
+    """The last lines of a text by SLURM, the container runtime or the node."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return [line[:1000] for line in lines[-40:]]
 
 
 def failed_nodes(ref: Ref, seen: parse.Answers) -> Iterable[str]:
-    """The nodes on which it ran, with how the job and each step ended there."""
+    """Texts with the nodes of a job and of its steps that failed, and how each ended."""
     accounted = (seen.accounting or {}).get(ref.native_id)
     if accounted is None:
         return

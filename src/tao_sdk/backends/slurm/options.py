@@ -14,8 +14,10 @@ RUNTIMES = ("pyxis", "enroot", "apptainer", "none")
 
 
 def word_kind(pattern: str, allowed: str) -> Kind:
-    """A value that becomes a word of sbatch: what is not of this form is refused, so nothing can be
-    hidden in it.
+    """The kind of a value that becomes an argument of sbatch.
+
+    A value of another form is refused, so that nothing can hide in it. `allowed` describes the
+    form.
     """
     return Kind(allowed, word_reader(re.compile(pattern)), {"type": "string"})
 
@@ -25,7 +27,7 @@ def word_reader(form: re.Pattern[str]) -> Callable[[Any], str]:
         if isinstance(value, (list, tuple)):
             value = ",".join(map(str, cast("Sequence[Any]", value)))
         text = str(value)
-        if text and not form.fullmatch(text):  # empty: as if it were not given
+        if text and not form.fullmatch(text):  # empty means not given
             raise ValueError
         return text
 

@@ -1,9 +1,9 @@
-"""squeue's and sacct's words -> what they mean to us. Pure.
+"""Parse: squeue's and sacct's answers -> our observations. Pure.
 
-squeue is asked before sacct and counts more: the controller knows of a requeue at once, the
-accounting later. Of sacct's rows the job's own decides; its steps tell of an OOM that the job's
-does not. The accounting hears of a job bit by bit, and at a busy site late: for moments its rows
-lack a name, a start or the end that squeue shows already.
+squeue is asked before sacct and wins over it: the controller knows of a requeue at once, the
+accounting later. In sacct's answer the job's own row decides. The rows of its steps can show an OOM
+that the job's row does not. The accounting learns of a job step by step, and late at a busy site:
+for moments its rows lack a name, a start or an end that squeue already shows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PHASES: Mapping[str, Phase] = {
     "PREEMPTED": Phase.CANCELED,
     "REVOKED": Phase.CANCELED,
 }
-# What sacct says of a job that the controller may be about to start again.
+# sacct's states of a job that the controller may be about to start again.
 MAY_RESTART = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REQUEUED"})
 REASONS: Mapping[str, Reason] = {
     "TIMEOUT": Reason.TIME_LIMIT,
@@ -59,9 +59,9 @@ REASONS: Mapping[str, Reason] = {
     "PREEMPTED": Reason.PREEMPTED,
     "CANCELLED": Reason.CANCELED,
 }
-# Ends of the command itself. Where SLURM has ended a job its exit code is not the command's.
+# The command ended by itself. If SLURM ended the job, the exit code is not the command's.
 COMMAND_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
-# What an OOM of a step makes of its job. Other ends have a cause of their own.
+# States of a job after an OOM of a step. Other states have a cause of their own.
 OOM_RESULTS = frozenset({"FAILED", "TIMEOUT"})
 NO_REASON = ("", "None")
 NOT_EXECUTED = "0:53"  # the exit code of a job whose script could not be started
@@ -69,12 +69,12 @@ LAUNCH_FAILURES = ("JobLaunchFailure", "launch_failed_requeued_held")
 KILLED = 137
 NEVER = "DependencyNeverSatisfied"
 CODES_IN_QUEUE = {"COMPLETED": 0, "OUT_OF_MEMORY": KILLED}  # squeue has no exit codes
-SQUEUE_FIELDS = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # those of QueueRow
-# Those of AccountRow.
+SQUEUE_FIELDS = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # in the order of QueueRow
+# In the order of AccountRow.
 SACCT_FIELDS = "JobID,JobIDRaw,State,ExitCode,Reason,Start,End,NodeList,JobName,DerivedExitCode"
 ACCOUNTING_DISABLED = "accounting storage is disabled"
-UNNAMED = "allocation"  # sacct's name for a job of which the accounting has no name yet
-# So long after its end a failure waits for the accounting, which alone has its code and cause.
+UNNAMED = "allocation"  # sacct's name for a job as long as the accounting has no name
+# How long to wait for the accounting after a failure: only the accounting has its code and cause.
 ACCOUNTING_DELAY = timedelta(seconds=60)
 
 
@@ -120,7 +120,7 @@ class AccountRow:
 
     @property
     def has_begun(self) -> bool:
-        """True if it has had nodes. The start of a job that never began may be its end's time."""
+        """True if it has had nodes. (A job that never began may have its end time as start.)"""
         return self.nodes not in ("", "None assigned")
 
     @property
@@ -133,7 +133,7 @@ class AccountRow:
 
 @dataclass(frozen=True)
 class JobAccount:
-    """sacct's rows of one job: its own, and its steps'."""
+    """sacct's rows of one job: the job's own row, and the rows of its steps."""
 
     job: AccountRow
     steps: tuple[AccountRow, ...] = ()
@@ -141,12 +141,12 @@ class JobAccount:
 
 @dataclass(frozen=True)
 class Answers:
-    """What squeue and sacct have answered in one exec."""
+    """The answers of squeue and sacct from one exec."""
 
     queue: Mapping[str, QueueRow] | None  # job id -> row; None: squeue did not answer
     accounting: Mapping[str, JobAccount] | None  # job id -> rows; None: sacct did not answer
-    trouble: str = ""  # what the one that did not answer said instead
-    keeps_accounts: bool = True  # False: the site has no accounting, sacct's silence means nothing
+    trouble: str = ""  # the error of the one that did not answer
+    keeps_accounts: bool = True  # False: the site has no accounting, so ignore sacct's silence
     now: datetime | None = None  # by the cluster's clock
 
 
@@ -156,7 +156,7 @@ class Answers:
 def squeue_command(ids: Sequence[str]) -> str:
     """One query for any number of jobs.
 
-    squeue fails for an id that it has forgotten, but only if that is the single one.
+    squeue fails for a forgotten id, but only if it is the only id.
     """
     return (
         f"timeout 25 squeue --noheader --states=all --format='{'|'.join(SQUEUE_FIELDS)}' "
@@ -216,7 +216,7 @@ def add_row(accounts: dict[str, JobAccount], row: AccountRow) -> None:
 
 
 def last_line(text: str) -> str:
-    """The last line that is not blank; `no answer` where there is none."""
+    """The last line that is not blank; `no answer` if there is none."""
     lines = text.strip().splitlines() or ["no answer"]
     return lines[-1].strip()
 
@@ -225,10 +225,10 @@ def last_line(text: str) -> str:
 
 
 def build_observation(id: str, name: str, answers: Answers, resumes: bool = False) -> Observation:
-    """What the answers say of the job `id`.
+    """Build the observation of the job `id` from the answers.
 
-    The job has to have the name `name`: SLURM uses ids again. `resumes`: a preempted job goes on in
-    a new SLURM job.
+    The job must have the name `name`, because SLURM reuses ids. `resumes`: a preempted job goes on
+    in a new SLURM job.
     """
     queued = find_queued(id, name, answers)
     account = find_account(id, name, answers)
@@ -244,7 +244,7 @@ def build_observation(id: str, name: str, answers: Answers, resumes: bool = Fals
 
 
 def find_queued(id: str, name: str, answers: Answers) -> QueueRow | None:
-    """squeue's row of the job; None for another job that has got its id."""
+    """squeue's row of the job; None if another job has its id now."""
     row = (answers.queue or {}).get(id)
     if row is None or row.name != name:
         return None
@@ -252,7 +252,7 @@ def find_queued(id: str, name: str, answers: Answers) -> QueueRow | None:
 
 
 def find_account(id: str, name: str, answers: Answers) -> JobAccount | None:
-    """sacct's rows of the job; None for another job that has got its id."""
+    """sacct's rows of the job; None if another job has its id now."""
     account = (answers.accounting or {}).get(id)
     if account is None or account.job.name not in (name, UNNAMED):
         return None
@@ -262,8 +262,8 @@ def find_account(id: str, name: str, answers: Answers) -> JobAccount | None:
 def has_surely_ended(account: JobAccount, answers: Answers) -> bool:
     """True if the accounting has an end that the controller cannot take back.
 
-    Only squeue knows of a requeue at once. Where it did not answer, a job that it may have started
-    again has no sure end.
+    Only squeue knows of a requeue at once. If it did not answer, the end is not sure for a job that
+    the controller may have started again.
     """
     if not state_phase(account.job.state_word).ended:
         return False
@@ -281,7 +281,7 @@ def awaits_cause(row: QueueRow, answers: Answers) -> bool:
 
 
 def without_cause(row: QueueRow) -> Observation:
-    """The job counts as running until the accounting tells how it has failed."""
+    """A failed job without a known cause. It counts as running until the accounting has one."""
     raw = f"{row.state} on {row.nodes}"
     observed = Observation(Phase.RUNNING, raw, started_at=read_time(row.start))
     return with_reason(observed, words.why(Reason.CAUSE_NOT_TOLD_YET, what=row.state))
@@ -292,7 +292,7 @@ def with_reason(observed: Observation, reason: Why) -> Observation:
 
 
 def unended_observation(answers: Answers, account: JobAccount | None) -> Observation:
-    """No end is known: squeue or sacct did not answer, or neither has the job any more."""
+    """A job without a known end: squeue or sacct did not answer, or neither has the job."""
     raw = account.job.state if account else ""
     if answers.queue is None:
         return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's controller: {answers.trouble}")
@@ -308,7 +308,7 @@ def state_phase(state: str) -> Phase:
     return PHASES.get(state, Phase.UNKNOWN)
 
 
-# Of a job in the queue
+# A job in the queue
 
 
 def queued_observation(row: QueueRow) -> Observation:
@@ -345,9 +345,10 @@ def describe_start(start: datetime) -> str:
 
 
 def ended_in_queue(row: QueueRow, resumes: bool) -> Observation:
-    """A job that has ended and that only squeue knows: it shows it for a while, without its code.
+    """A job that has ended and that only squeue knows.
 
-    squeue gives a job that never began its end's time as the start.
+    squeue shows an ended job for a while, without its exit code. For a job that never began, it
+    shows the end time as the start.
     """
     if row.reason == NEVER:
         return given_up(row.state)
@@ -363,11 +364,11 @@ def ended_in_queue(row: QueueRow, resumes: bool) -> Observation:
     return with_queue_reason(with_reason(observed, reason), row.reason)
 
 
-# Of a job in the accounting
+# A job in the accounting
 
 
 def ended_in_accounts(account: JobAccount, resumes: bool) -> Observation:
-    """How a job ended, by its rows in the accounting."""
+    """The observation of an ended job, by its rows in the accounting."""
     job = account.job
     if is_given_up(job):
         return given_up(job.state)
@@ -390,7 +391,7 @@ def ended_in_accounts(account: JobAccount, resumes: bool) -> Observation:
 
 
 def end_word(account: JobAccount) -> str:
-    """The job's state, or OUT_OF_MEMORY if a step ran out of memory and the job failed by that."""
+    """The job's state; OUT_OF_MEMORY if a step ran out of memory and the job failed."""
     word = account.job.state_word
     if word in OOM_RESULTS and any(step.state_word == "OUT_OF_MEMORY" for step in account.steps):
         return "OUT_OF_MEMORY"
@@ -398,12 +399,12 @@ def end_word(account: JobAccount) -> str:
 
 
 def is_commands_code(word: str, code: int | None) -> bool:
-    """True if the exit code is the command's own, and not what SLURM's end made of it."""
+    """True if the exit code is the command's own, and not one that SLURM's kill caused."""
     return word == "COMPLETED" or (word in COMMAND_ENDS and bool(code))
 
 
 def with_queue_reason(observed: Observation, reason: str) -> Observation:
-    """Keep SLURM's reason as its words where the reason is all that is known."""
+    """Keep SLURM's reason as its own words if nothing else is known."""
     if observed.reason_code is Reason.QUEUE_REASON:
         return replace(observed, backend_words=reason)
     return observed
@@ -412,7 +413,7 @@ def with_queue_reason(observed: Observation, reason: str) -> Observation:
 def is_given_up(job: AccountRow) -> bool:
     """True if SLURM itself ended a job that had not begun.
 
-    Of a job that a person canceled it says "CANCELLED by" and an id.
+    For a job that a person canceled, SLURM says "CANCELLED by" and an id.
     """
     return job.state == "CANCELLED" and not job.has_begun
 
@@ -425,8 +426,8 @@ def given_up(raw: str) -> Observation:
 def was_not_started(account: JobAccount) -> bool:
     """True if a node refused to start the script, so that the exit code is not the script's.
 
-    A node does so when it was lost and is back with what it ran: SLURM has that ended there, and
-    starts the job again at once.
+    This happens on a node that was lost and comes back with its old job: SLURM ends that job there,
+    and starts it again at once.
     """
     batch = next((step for step in account.steps if step.name == "batch"), None)
     if batch is None or account.job.state_word != "FAILED":
@@ -460,7 +461,7 @@ def why_ended(word: str, code: int | None, reason: str, exit: str) -> Why:
     if failed_launch:
         return words.why(Reason.NOT_LAUNCHED, what=failed_launch)
     if word == "FAILED" and has_ended_by_signal(exit):
-        # It has hit the batch script: of the command's signal the script makes an exit code.
+        # The signal hit the batch script: the script turns a signal of the command into a code.
         return words.why(Reason.SCRIPT_KILLED, "signal", signal=exit.removeprefix("0:"))
     if word == "FAILED" and code is not None:
         return words.why(Reason.EXIT_CODE, code=code)
@@ -468,7 +469,7 @@ def why_ended(word: str, code: int | None, reason: str, exit: str) -> Why:
 
 
 def launch_failure(reason: str, exit: str) -> str:
-    """SLURM's words for a script that it could not start; "" for one that was started."""
+    """SLURM's words for a script that it could not start; "" if the script started."""
     if reason in LAUNCH_FAILURES:
         was_killed = has_ended_by_signal(exit) and exit != NOT_EXECUTED
         return "" if was_killed else reason
@@ -488,7 +489,7 @@ def has_ended_by_signal(exit: str) -> bool:
 
 
 def exit_code(text: str) -> int | None:
-    """The exit code of `3:0`, as shells count it: `0:9` is 137 (128 + the signal)."""
+    """The exit code of `3:0`, as in a shell: `0:9` is 137 (128 + the signal). None if invalid."""
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if match is None:
         return None
@@ -499,7 +500,7 @@ def exit_code(text: str) -> int | None:
 
 
 def read_time(text: str) -> datetime | None:
-    """SLURM's time, asked for in UTC; None for Unknown, N/A, None."""
+    """Parse SLURM's time, which is in UTC. None for Unknown, N/A, None."""
     try:
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
     except ValueError:
@@ -510,7 +511,7 @@ def read_time(text: str) -> datetime | None:
 
 
 def read_machines(text: str) -> Machines:
-    """Lines of a word and a value. The memory and the architecture of GPUs are not among them."""
+    """Read lines of a word and a value. They do not include GPU memory or GPU architecture."""
     facts = [line.partition(" ") for line in text.splitlines()]
     values = {word: value for word, _, value in facts}
     gpus = most_gpus(gres_gpus(value) for word, _, value in facts if word == "gres")

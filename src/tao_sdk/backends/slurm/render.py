@@ -1,9 +1,8 @@
-"""From a prepared job to everything that is sent to a cluster: directives, scripts, staged files.
-Pure.
+"""Render: from a prepared job to everything sent to a cluster: directives, scripts, staged files.
 
-Here: what is decided once for every attempt, and the plan of one. Not here: what the job gets of
-the cluster, its directives, which paths it needs there and what would stop it (job/), how an image
-gets ready (images/), the scripts and the one that hands all of it over (scripts/).
+Pure. Here: the decisions that hold for every attempt, and the plan of one attempt. Not here: the
+allocation, the directives, the required paths and the checks (job/), the preparation of an image
+(images/), the scripts and the handover (scripts/).
 """
 
 from __future__ import annotations
@@ -45,22 +44,21 @@ from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_duration, parse_duration
 from tao_sdk.net.address import path_of, scheme
 
-LAST_SECONDS = 5  # before SLURM's own end, for the runner to write down how the command ended
+LAST_SECONDS = 5  # before SLURM ends the job, for the runner to record how the command ended
 
 
 def plan_job(
     job: PreparedJob, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt
 ) -> Plan[SlurmRequest]:
-    """Everything that submit will do. Raises SpecError for what the cluster cannot do, with what it
-    can.
+    """Everything that submit will do.
+
+    Raises SpecError if the cluster cannot do it. The error says what the cluster can do.
     """
     return plan_attempt(make_decisions(job, options, facts), job, attempt)
 
 
 def make_decisions(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> Decisions:
-    """Everything about a job but the number of its attempt. A further attempt is built from the
-    same.
-    """
+    """Decide everything about a job except the attempt's number. A retry uses the same ones."""
     spec = job.spec
     allocation = plan_allocation(spec, options, facts)
     runtime = container_runtime(spec, options, facts)
@@ -95,16 +93,16 @@ def make_decisions(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -
 def plan_image(
     spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, runtime: str
 ) -> ImagePlan | None:
-    """How the image gets ready; None for a job without one, or a cluster that runs none."""
+    """Plan how to prepare the image. None without an image, or on a cluster that runs none."""
     if not spec.image or runtime in ("", NONE):
         return None
     return image_plan.build_image_plan(spec.image, options, facts)
 
 
 def grace_seconds(allocation: Allocation) -> int:
-    """Seconds that the command has to end, after it was asked to at its timeout.
+    """The seconds that the command has to end after SIGTERM at its timeout.
 
-    It is the time left before SLURM's limit, less what the runner needs at the end.
+    This is the time left before SLURM's limit, minus the runner's LAST_SECONDS.
     """
     left = int(slurm_seconds(allocation.time) - allocation.timeout)
     return max(LAST_SECONDS, left - LAST_SECONDS)
@@ -135,7 +133,7 @@ def plan_attempt(decisions: Decisions, job: PreparedJob, attempt: Attempt) -> Pl
 
 
 def shown_limits(decisions: Decisions) -> dict[str, str]:
-    """The time limit that sbatch is given, also where it is the default."""
+    """The time limit for sbatch, even if it is the default. Empty if it cannot be read."""
     try:
         time = parse_duration(str(decisions.directives.get("time", "")))
     except ValueError:  # `native` may name any text
@@ -146,7 +144,7 @@ def shown_limits(decisions: Decisions) -> dict[str, str]:
 def staged_texts(
     decisions: Decisions, job: PreparedJob, at: Paths, attempt: Attempt, batch: str
 ) -> dict[str, str]:
-    """What lies in the job's folder before it starts: path below it -> text."""
+    """The files in the job's folder before it starts: path below the folder -> text."""
     own, spec = f"attempts/{attempt.number}", job.spec
     image_files: Mapping[str, str] = decisions.image.files if decisions.image else {}
     return {
@@ -165,7 +163,10 @@ def staged_texts(
 
 
 def container_runtime(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> str:
-    """What runs the image; a job without one needs nothing. "" where the cluster has nothing."""
+    """The container runtime for the job: `none` without an image, "" if the cluster has none.
+
+    Raises SpecError for an invalid SLURM_CONTAINER_RUNTIME.
+    """
     asked = options.container_runtime or facts.site.runtime
     if asked and asked not in RUNTIMES:
         raise SpecError(
@@ -175,8 +176,10 @@ def container_runtime(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -
 
 
 def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
-    """Where on the cluster jobs write their results. Those for a bucket are written here too, and
-    sent from here.
+    """The folder on the cluster for the results of jobs.
+
+    Results for a bucket are written here too, and sent from here. Raises SpecError for a path that
+    is not absolute.
     """
     asked = named_folder(spec)
     if not asked:
@@ -188,15 +191,16 @@ def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
 
 
 def requested_environment(spec: JobSpec, root: str) -> dict[str, str | SecretRef]:
-    """The variables that the job asks for, secrets as references. Those that differ by attempt:
-    own_environment.
+    """The variables that the job asks for, with secrets as references.
+
+    The variables that differ by attempt are in own_environment.
     """
     fixed = {**root_variables(spec, root), "TAO_API_RESULTS_DIR": root}
     return dict(sorted(job_variables(spec, {}, fixed).items()))
 
 
 def own_environment(decisions: Decisions, attempt: Attempt) -> dict[str, str]:
-    """Variables that the job cannot set otherwise."""
+    """The variables of one attempt. The job cannot change them."""
     return {
         **attempt_variables(attempt, decisions.results_root),
         **grace_variable(decisions.grace),
@@ -205,8 +209,9 @@ def own_environment(decisions: Decisions, attempt: Attempt) -> dict[str, str]:
 
 
 def environment_file(decisions: Decisions, attempt: Attempt, secrets: Mapping[str, str]) -> str:
-    """Shell text that sets the job's environment: the only place where a secret's value is on the
-    cluster.
+    """Shell text that sets the job's environment.
+
+    This is the only file on the cluster that holds the secrets' values.
     """
     values = {**revealed(decisions.environment, secrets), **own_environment(decisions, attempt)}
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())

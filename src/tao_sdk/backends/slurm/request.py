@@ -1,5 +1,6 @@
-"""SlurmRequest: what a plan asks of a cluster, and what was decided for every attempt. JSON only at
-the store's edge.
+"""SlurmRequest: a plan's request to a cluster, and the decisions for all attempts of the job.
+
+JSON only at the store's edge.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tao_sdk.model.plan import Attempt
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is the same for every attempt of a job: everything but the attempt's number."""
+    """The facts shared by all attempts of a job: everything except the attempt's number."""
 
-    base: str  # folder on the cluster below which everything of ours lies
+    base: str  # folder on the cluster that holds all our files
     results_root: str  # folder on the cluster
-    bucket_root: str  # where results are sent from there; "" for nowhere
+    bucket_root: str  # bucket prefix to which results are sent from there; "" for none
     accounting: bool  # the cluster has sacct
     directives: Mapping[str, str]  # of sbatch; "" for a flag
     nodes: int
@@ -31,8 +32,8 @@ class Decisions:
     exclusive: bool
     timeout: float  # seconds after which the command is asked to end; 0 for never
     grace: int  # seconds between that and SIGKILL
-    kill_wait: int  # seconds; the site's own between SIGTERM and SIGKILL
-    runtime: str  # what runs the image
+    kill_wait: int  # the site's seconds between SIGTERM and SIGKILL
+    runtime: str  # container runtime
     image: ImagePlan | None
     container: Start
     environment: Variables
@@ -47,7 +48,7 @@ class Decisions:
         return JobHome(self.base, self.results_root, self.accounting)
 
     def results_dir(self, attempt: Attempt) -> str:
-        """Where results end up: in the bucket, if there is one."""
+        """The final place of the results: in the bucket if there is one."""
         return f"{self.bucket_root or self.results_root}/{attempt.job_id}"
 
     def to_json(self) -> dict[str, Any]:
@@ -80,7 +81,7 @@ class Decisions:
 
 @dataclass(frozen=True)
 class SlurmRequest:
-    """The batch script, how sbatch is called, and from what both were made."""
+    """The batch script, the sbatch command, and the decisions behind both."""
 
     script: str
     sbatch: tuple[str, ...]
@@ -106,8 +107,9 @@ class SlurmRequest:
 
 
 def finding_to_json(finding: Finding) -> dict[str, str]:
-    """The finding as plans of every version hold it: under the documents' names, with a command
-    where it has one.
+    """The finding in the form that plans of every version have.
+
+    It uses the documents' names, and has a command only if the finding has one.
     """
     kept = {
         "severity": finding.severity.value,

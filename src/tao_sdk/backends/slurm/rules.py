@@ -1,4 +1,4 @@
-"""What only SLURM does to a job, and what to do about it; asked before the general rules. Pure."""
+"""Rules: failures and waits that only SLURM causes, with advice. Before the general rules. Pure."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tao_sdk.model.rule import (
 )
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
-SLURM = "Slurm"  # the event of a line that SLURM and its programs said
-# the event that says: this job goes on in a new SLURM job when its time is up
+SLURM = "Slurm"  # the event for a line of SLURM or its programs
+# the event for a job that goes on in a new SLURM job at its time limit
 RESUMES = "ResumesOnTimeout"
 
 NO_LOGIN = (
@@ -39,7 +39,7 @@ NO_IMAGE = (
     r"URL https?://\S+ returned error code: 40",
 )
 
-# Pyxis, enroot and apptainer on the container itself. The first say why, the others only that.
+# Errors of Pyxis, enroot and apptainer about the container. The first group gives the cause.
 NO_CONTAINER_CAUSE = (
     r"pyxis:\s+(?:\[ERROR\]|enroot-|nvidia-container-cli)",
     rf"^{SLURM}: (?:\[ERROR\]|enroot-\w+:|FATAL: )",
@@ -49,7 +49,7 @@ NO_CONTAINER = (
     r"spank: required plugin \S+: \S+ failed",
     "Failed to invoke spank plugin stack",
 )
-# srun's words when the controller does not answer, and otherwise when it starts or loses a step.
+# srun's words if the controller does not answer, and below, for other errors with a step.
 CONTROLLER_AWAY = (
     r"Unable to confirm allocation for job",
     "Unable to create step for job .*(?:Unable to contact slurm controller|Socket timed out|"
@@ -57,7 +57,7 @@ CONTROLLER_AWAY = (
     "Message receive failure|standby mode)",
 )
 SRUN_FAILED = re.compile(rf"{SLURM}: srun: (?:error|fatal): ")
-# srun's report on a task that ran: its end is the program's own.
+# srun's report on a task that ran. Then the program itself ended.
 TASK_ENDED = re.compile(rf"{SLURM}: srun: error: \S+: tasks? \S+: ")
 
 resumes = event_named(RESUMES)
@@ -84,7 +84,7 @@ HARDWARE: Mapping[str, MachineAdvice] = {
 
 
 def srun_failed(evidence: Evidence) -> str | None:
-    """srun's own error. None where it also reports the end of a task: then the command ran."""
+    """srun's own error; None if it also reports the end of a task, because then the command ran."""
     lines = list(map(event_text, evidence.events))
     if any(map(TASK_ENDED.match, lines)):
         return None
@@ -282,14 +282,14 @@ RULES: Sequence[Rule] = (
 
 
 def diagnose_job(evidence: Evidence) -> Diagnosis | None:
-    """Why the job waits, or the first of SLURM's rules that explains its failure."""
+    """Explain why the job waits, or apply the first of SLURM's rules that explains its failure."""
     if evidence.waits:
         return diagnose_waiting(evidence)
     return first_match(RULES, evidence)
 
 
 class Meaning(NamedTuple):
-    """What squeue's reason means, what would start the job sooner, and if it can start at all."""
+    """The meaning of squeue's reason, how to start the job sooner, and if it can start at all."""
 
     what: str
     next: str
@@ -406,7 +406,8 @@ REASONS: Mapping[str, Meaning] = {
         next="Cancel it and submit with another --qos.",
     ),
 }
-# The start of reasons that name partition and account, `... (polar4 allows a,b not c)` -> the same.
+# The start of reasons that go on with partition and account, such as
+# `... (polar4 allows a,b not c)`.
 NOT_PERMITTED: Mapping[str, Meaning] = {
     "Job's account not": Meaning(
         what="that partition takes no jobs of its account; it will never start there",
@@ -424,7 +425,7 @@ NOT_PERMITTED: Mapping[str, Meaning] = {
         never_starts=True,
     ),
 }
-# QOSMaxGRESPerUser, AssocGrpGRES, QOSMaxJobsPerUserLimit ...: who is limited, and in what.
+# QOSMaxGRESPerUser, AssocGrpGRES, QOSMaxJobsPerUserLimit ...: the limited owner and resource.
 LIMIT = re.compile(
     r"(?P<who>QOS|Assoc)(?P<kind>Grp|Max)(?P<what>[A-Za-z]+?)"
     r"(?P<per>PerUser|PerAccount|PerJob|PerNode|)(Limit)?"
@@ -446,7 +447,7 @@ LIMITED_RESOURCES = {
 
 
 def explain_reason(reason: str) -> Meaning:
-    """What squeue's reason means. One that no table has is shown as it is."""
+    """The meaning of squeue's reason. An unknown reason is shown unchanged."""
     word = reason.partition(",")[0].strip()
     if word in REASONS:
         return REASONS[word]
@@ -460,7 +461,7 @@ def explain_reason(reason: str) -> Meaning:
 
 
 def limit_meaning(owner: str, resource: str, scope: str) -> Meaning:
-    """What a limit of the qos or the account means."""
+    """The meaning of a limit of the qos or the account."""
     resource = resource.removesuffix("Minutes").removesuffix("RunMins")
     resource = LIMITED_RESOURCES.get(resource, resource)
     holder = LIMIT_SCOPES.get(scope, "all together")
@@ -477,7 +478,7 @@ def limit_meaning(owner: str, resource: str, scope: str) -> Meaning:
 
 
 def diagnose_waiting(evidence: Evidence) -> Diagnosis:
-    """Why it waits, when it is expected to start, and what would start it sooner."""
+    """Explain why the job waits, its expected start, and how it could start sooner."""
     reason = evidence.backend_words or evidence.raw
     meaning = explain_reason(evidence.backend_words)
     parts = [f"{reason}: {meaning.what}."]
@@ -525,7 +526,7 @@ REMEDIES: Mapping[str, str] = {
 
 
 def remedy_for(words: str) -> str:
-    """What to do about a refusal in these words of sbatch."""
+    """The advice for a refusal in these words of sbatch."""
     for pattern, remedy in REMEDIES.items():
         if re.search(pattern, words):
             return remedy

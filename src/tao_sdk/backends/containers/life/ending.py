@@ -1,4 +1,4 @@
-"""Ending: stopping the containers of jobs, and removing what is left of them."""
+"""Ending: stop the containers of jobs, and remove what is left of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports.dockerd import DaemonError
 
-STOPS = 16  # containers that are stopped at once: each waits for its own end
+STOPS = 16  # containers stopped in parallel: each stop waits for its container's end
 
 
 class Ending:
@@ -34,13 +34,14 @@ class Ending:
         self.images, self.networks, self.network = images, networks, network
 
     def cancel(self, refs: Sequence[Ref], grace: timedelta) -> dict[Ref, CancelAnswer]:
-        """One request for each container: the API has none that stops several."""
+        """Cancel the attempts, with one request per container: the API cannot stop several."""
         return cancel_side_by_side(refs, partial(self.end_job, grace=grace), STOPS)
 
     @answering()
     def end_job(self, ref: Ref, grace: timedelta) -> Observation:
-        """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over,
-        SIGKILL.
+        """Cancel one attempt and return its observation afterwards.
+
+        The whole process group gets SIGTERM and, after the grace, SIGKILL.
         """
         must_live_at(self.place.endpoint, ref)
         self.images.forgo(ref.attempt.job_id)
@@ -55,11 +56,11 @@ class Ending:
             return last
         make_folders(self.place.home)
         self.jobs.cancel_mark(ref).touch()
-        if grace.total_seconds() == GRACE:  # the caller named none: to write takes a stop's time
+        if grace.total_seconds() == GRACE:  # the default: a write would take as long as the stop
             grace = container.own_grace
         else:
             self.containers.write_grace(container, grace)
-        with suppress(DaemonError):  # what it could not do is seen
+        with suppress(DaemonError):  # the next inspect shows a stop that failed
             self.containers.stop(container, grace.total_seconds())
         return self.observing.judge_container(ref, self.containers.inspect(container.id))
 

@@ -1,4 +1,4 @@
-"""Images: what the life of a container needs of the images on its daemon."""
+"""Images: the functions for a daemon's images that starting and ending a container need."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from tao_sdk.model.plan import Attempt
 
 
 class Images(Protocol):
-    """How images get to one daemon. Each backend that has one brings its own."""
+    """Brings images to one daemon. Each backend with a daemon has its own class."""
 
     def was_here(self, request: ContainerRequest) -> bool:
         """True if the request's image was there a moment ago, and need not be pulled."""
         ...
 
     def get_ready(self, attempt: Attempt, request: ContainerRequest) -> str | None:
-        """None once the image is there, else how far the pull is. Raises Refused for an image
-        that cannot be had.
+        """Pull the image if needed. Returns None once it is there, else the pull's progress.
+
+        Raises Refused if the image cannot be pulled.
         """
         ...
 
     def user(self, name: str) -> str:
-        """Who the image's commands run as; "" if it does not say."""
+        """The user of the image's commands; "" if the image names none."""
         ...
 
     def forgo(self, job_id: str) -> None:
-        """The job waits for no image any more."""
+        """Note that the job no longer waits for an image."""
         ...

@@ -16,7 +16,7 @@ from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
-SETTLING_SECONDS = 0.3  # in which a daemon carries out what a client had still sent before it died
+SETTLING_SECONDS = 0.3  # for the daemon to finish the last requests of a client that died
 
 
 @contextmanager
@@ -33,12 +33,12 @@ def answering() -> Generator[None]:
 
 @dataclass(frozen=True)
 class Place:
-    """One daemon as a place for jobs, in whatever way it is reached."""
+    """One daemon as a place for jobs, however it is reached."""
 
     platform: str
-    endpoint: str  # what jobs call it; no two daemons have the same
+    endpoint: str  # its name in the jobs' records; no two daemons have the same
     daemon: Daemon
-    home: Path  # this machine's folder for what is noted of jobs
+    home: Path  # the folder on this machine for notes about jobs
     is_here: bool  # the daemon's folders are this machine's
 
 
@@ -49,8 +49,10 @@ class JobContainers:
         self.place, self.containers = place, containers
 
     def find_job(self, attempt: Attempt, daemon: str = "") -> Ref | None:
-        """The attempt's Ref, None where it has no container. Raises Unreachable if `daemon` is
-        the identity of another daemon than the one that answers.
+        """The attempt's Ref; None if it has no container.
+
+        Raises Unreachable if there is none and `daemon` is the identity of another daemon than the
+        one that answers.
         """
         container = self.containers.inspect(container_name(attempt.job_id))
         if container is None or not container.is_of(attempt):
@@ -60,7 +62,7 @@ class JobContainers:
         return self.container_ref(container, attempt, ready)
 
     def started_ref(self, attempt: Attempt, started: Container | str) -> Ref:
-        """The Ref of what Starting.start_attempt returned."""
+        """The Ref for the return value of Starting.start_attempt."""
         if isinstance(started, str):
             return self.waiting_ref(attempt, started)
         return self.container_ref(started, attempt, ready=True)
@@ -97,24 +99,29 @@ class JobContainers:
         )
 
     def container_of(self, ref: Ref) -> Container | None:
-        """None when the job's own daemon has none."""
+        """The container of an attempt; None if the job's own daemon has none.
+
+        Raises Unreachable if there is none and another daemon answers.
+        """
         container = self.containers.inspect(ref.unique_id or ref.native_id)
         if container is None:
             self.check_daemon(ref.attempt, identity_in(ref))
         return container
 
     def check_daemon(self, attempt: Attempt, daemon: str) -> None:
-        """Raise Unreachable unless this is the job's own daemon, which alone knows what is gone."""
+        """Raise Unreachable unless this is the job's own daemon.
+
+        Only that daemon can say that a container is gone.
+        """
         advice = f"Start that one, or {advice_to_remove(attempt)}."
         must_be_the_daemon(self.place.daemon, daemon, advice, at_most=0)
 
     def has_read_input(self, container: Container) -> bool:
-        """True if a started container has read the whole of its environment from its standard input
-        (start_script.TAKE_IN).
+        """True if a started container has read its whole environment (start_script.TAKE_IN).
 
-        If the client died in the middle, the container's input ends early: it runs no command,
-        tells NOT_WHOLE and exits with NOT_BEGUN. A container that still runs is given a moment to
-        do that before it is believed.
+        If the client died in the middle, the container's standard input ends early. Then the
+        container runs no command, reports NOT_WHOLE and exits with NOT_BEGUN. A running container
+        gets SETTLING_SECONDS to do that before its state is trusted.
         """
         if container.running and container.seen["Config"].get("OpenStdin"):
             time.sleep(SETTLING_SECONDS)
@@ -124,7 +131,7 @@ class JobContainers:
         return not logs.says_code(self.place.daemon, container.id, (NOT_WHOLE, NOT_WHOLE_BEFORE))
 
     def cancel_mark(self, ref: Ref) -> Path:
-        """The file that is there if somebody canceled the job."""
+        """The path of a file that exists if somebody canceled the job."""
         return self.place.home / f"{ref.unique_id[:32]}.canceled"
 
     def was_canceled(self, ref: Ref) -> bool:
@@ -132,5 +139,5 @@ class JobContainers:
 
 
 def advice_to_remove(attempt: Attempt) -> str:
-    """What a person does about a job whose daemon never comes back: nobody else can know that."""
+    """Advice for a job whose daemon never comes back. Only a person can know that."""
     return f"if that one is gone for good: tao rm --force {attempt.job_id}"

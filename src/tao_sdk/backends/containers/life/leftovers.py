@@ -1,5 +1,6 @@
-"""Leftovers: containers of earlier attempts that could not be removed, because their files were
-busy. Each has given its name to the next attempt, and later looks remove it.
+"""Leftovers: containers of earlier attempts that could not be removed: their files were busy.
+
+Each was renamed, so that the next attempt can use its name. A later look removes it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from tao_sdk.model.errors import Unreachable
 from tao_sdk.transports.dockerd import DaemonError, ignore_status
 
 log = logging.getLogger("tao_sdk.containers")
-MARK = ".left-"  # in the name of a leftover, before the start of its id
-TRIES = 10  # to remove a container before the next attempt starts, 0.1 s apart
+MARK = ".left-"  # in a leftover's name, followed by the start of its id
+TRIES = 10  # tries to remove a container before the next attempt starts, 0.1 s apart
 PAUSE_SECONDS = 30.0  # between two tries to remove the leftovers
 
 
 def clear_name(containers: Containers, found: Container, job_id: str) -> None:
-    """Remove a container, or give its name to another where its files are busy."""
+    """Remove a container to free its name. If its files are busy, rename it instead."""
     try:
         containers.remove(found.id, TRIES)
     except DaemonError as error:
@@ -40,14 +41,14 @@ def clear_name(containers: Containers, found: Container, job_id: str) -> None:
 
 
 class Leftovers:
-    """Those of one daemon."""
+    """The leftovers of one daemon."""
 
     def __init__(self, containers: Containers) -> None:
         self.containers = containers
         self.tried_at = -math.inf
 
     def remove_listed(self, listed: Sequence[Mapping[str, Any]]) -> None:
-        """Try to remove those in a list of containers, in the background."""
+        """Try to remove the leftovers in a list of containers, in the background."""
         found = [str(container["Id"]) for container in listed if is_leftover(container)]
         if found and time.monotonic() - self.tried_at >= PAUSE_SECONDS:
             self.tried_at = time.monotonic()

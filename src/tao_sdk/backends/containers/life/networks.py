@@ -1,6 +1,4 @@
-"""Networks: the one that we make for jobs that name none, and its end when no container has it any
-more.
-"""
+"""Networks: our own network for jobs that name none. It is removed once no container uses it."""
 
 from __future__ import annotations
 
@@ -13,21 +11,21 @@ from tao_sdk.backends.containers.life.recent import Recent
 from tao_sdk.backends.containers.life.turns import Turns
 from tao_sdk.transports.dockerd import Daemon, ignore_status
 
-OURS = "tao-toolkit"  # the label of what we make
+OURS = "tao-toolkit"  # the label of the networks that we make
 TRIES = 50
-# What a start says when others remove, or make, one of that name in the same moment.
+# The daemon's error for a start while other clients remove or make a network of that name.
 UNSETTLED = re.compile(r"network \S+ (not found|is ambiguous)")
 
 
 class Networks:
-    """The networks of one daemon. `folder` has the locks for making or removing one."""
+    """The networks of one daemon. `folder` holds the locks for making or removing a network."""
 
     def __init__(self, daemon: Daemon, folder: Path) -> None:
         self.daemon, self.turns = daemon, Turns(folder)
         self.recent: Recent[str] = Recent()  # name -> id
 
     def get_or_create(self, name: str) -> str:
-        """The id of the network of that name, which is made when it is not there."""
+        """The id of the network of that name. Creates the network if it is not there."""
         recent_id = self.recent.get(name)
         if recent_id:
             return recent_id
@@ -35,10 +33,11 @@ class Networks:
             return self.recent.keep(name, self.settle_name(name))
 
     def settle_name(self, name: str) -> str:
-        """The id of the only network of that name.
+        """Make sure that there is exactly one network of that name, and return its id.
 
-        Clients that make it at once get several of that name, and a daemon starts nothing in
-        such a one. Whoever sees them removes all but the one that is in use, else the oldest.
+        Clients that create it at the same time get several networks of that name, and a daemon
+        starts no container in such a network. Each client that sees several removes all except the
+        one in use, or all except the oldest. Returns the name itself after TRIES tries.
         """
         for _ in range(TRIES):
             same = self.ids_of_name(name)
@@ -49,18 +48,18 @@ class Networks:
                     self.create(name)
                 continue
             for network in self.spare_networks(same):
-                with ignore_status(403, 404, 409):  # it has come into use, or is gone
+                with ignore_status(403, 404, 409):  # it is used by now, or gone
                     self.daemon.ask("DELETE", f"/networks/{network}")
             time.sleep(0.05)
         return name
 
     def spare_networks(self, same: list[str]) -> list[str]:
-        """All of these but the first that is in use, else all but the oldest."""
+        """All networks except the first one in use. If none is in use, all except the oldest."""
         used = next((network for network in same if self.list_containers(network)), same[0])
         return [network for network in same if network != used]
 
     def list_containers(self, network: str, **more: Any) -> list[Any]:
-        """The containers that run in it; with `all`, those too that do not run."""
+        """The running containers of a network; with `all=1`, also those that do not run."""
         return self.daemon.ask("GET", "/containers/json", filters={"network": [network]}, **more)
 
     def ids_of_name(self, name: str) -> list[str]:
@@ -77,7 +76,7 @@ class Networks:
         self.recent.forget(name)
 
     def remove_unused(self, name: str) -> None:
-        """Remove it if we made it and no container has it any more, not even one that has ended."""
+        """Remove a network if we made it and no container uses it, not even an ended one."""
         self.forget(name)
         filters = {"name": [name], "label": [OURS]}
         with self.turns.taken(name):

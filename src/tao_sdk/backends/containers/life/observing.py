@@ -1,4 +1,4 @@
-"""Observing: how jobs are doing, by the list of a daemon's containers and by inspecting some."""
+"""Observing: the state of jobs, by listing a daemon's containers and inspecting some of them."""
 
 from __future__ import annotations
 
@@ -31,27 +31,25 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_size
 from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
 
-FULL_DISK = MiB  # a disk with less room left is full
-OPEN = 0o7  # of a folder's mode: everybody may make files in it
-DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
+FULL_DISK = MiB  # a disk with less free space is full
+OPEN = 0o7  # bits of a folder's mode: everybody may make files in it
+DOUBTED = 50  # the most containers inspected per look because the list may be wrong
 
-STARTS = 8  # containers whose start is asked for in one look: the list does not say it
+STARTS = 8  # the most containers inspected per look for their start time, which the list lacks
 
 
 class Observing:
-    """Looks at the jobs of one place: their states, their logs, what explains a failure."""
+    """Looks at the jobs of one place: their states, their logs, the evidence for a failure."""
 
     def __init__(self, jobs: JobContainers) -> None:
         self.jobs, self.place, self.containers = jobs, jobs.place, jobs.containers
         self.daemon = jobs.place.daemon
         self.leftovers = Leftovers(jobs.containers)
-        self.starts: dict[str, datetime] = {}  # container id -> when it was started, once asked
-        self.counted_at = -math.inf  # when the daemon was asked how many containers run
+        self.starts: dict[str, datetime] = {}  # container id -> its start time, as far as asked
+        self.counted_at = -math.inf  # time of the last question how many containers run
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """List all containers in one question, and inspect those that have ended since the last
-        look, or may have.
-        """
+        """List all containers in one request, and inspect those that have ended or may have."""
         endpoint = self.place.endpoint
         here = [ref for ref in refs if ref.endpoint == endpoint]
         elsewhere = seen_elsewhere(endpoint, refs)
@@ -65,7 +63,7 @@ class Observing:
             return {}
         states = self.list_states({ref.attempt.store_id for ref in refs})
         if any(ref.unique_id not in states for ref in refs):
-            identity(self.daemon, at_most=0)  # only the job's own daemon can say that it is gone
+            identity(self.daemon, at_most=0)  # only the job's own daemon knows that a job is gone
         doubted = self.doubted_containers(states)
         self.learn_starts([ref.unique_id for ref in refs if is_listed_alive(states, ref)])
         return {
@@ -74,14 +72,17 @@ class Observing:
         }
 
     def list_states(self, stores: set[str]) -> dict[str, str]:
-        """Container id -> the list's word for its state, for the jobs of these stores."""
+        """Container id -> its state in the daemon's list, for the jobs of these stores.
+
+        Also starts the removal of leftovers.
+        """
         label = "tao-sdk-job-id" if len(stores) > 1 else f"tao-sdk-store={next(iter(stores))}"
         listed = self.daemon.ask("GET", "/containers/json", all=1, filters={"label": [label]})
         self.leftovers.remove_listed(listed)
         return {container["Id"]: str(container.get("State")) for container in listed}
 
     def learn_starts(self, containers: Sequence[str]) -> None:
-        """Ask for the start of some containers that live. A later look asks for the others."""
+        """Ask for the start time of up to STARTS containers. A later look asks for the others."""
         unknown = [container for container in containers if container not in self.starts]
         for name in unknown[:STARTS]:
             container = self.containers.inspect(name)
@@ -90,13 +91,13 @@ class Observing:
                 self.starts[name] = started
 
     def doubted_containers(self, states: Mapping[str, str]) -> set[str]:
-        """Containers that are listed as running and may have ended. Each is to be inspected.
+        """Containers that are listed as running but may have ended. Inspect each of them.
 
-        When a container ends while the daemon's disk is full, the daemon goes on listing it as
-        running, also after there is room again. Its own count of running containers is right. So
-        when it lists more than it counts, some that are listed have ended, and it does not say
-        which: DOUBTED of ours are picked at random, others at the next look. The count is asked for
-        at most once in FRESH seconds, however many jobs there are.
+        If a container ends while the daemon's disk is full, the daemon still lists it as running,
+        even after there is space again. Its own count of running containers is right. So if it
+        lists more than it counts, some listed containers have ended, and it does not say which.
+        Then DOUBTED of ours are picked at random, and others at the next look. The count is asked
+        for at most once in FRESH seconds, however many jobs there are.
         """
         running = [container for container, state in states.items() if state == "running"]
         if not running or time.monotonic() - self.counted_at < FRESH:
@@ -114,7 +115,7 @@ class Observing:
         return listed > counted
 
     def observe_listed(self, ref: Ref, state: str | None, doubted: bool) -> Observation:
-        """`state`: the list's word, None for a container that is not in it."""
+        """The observation of an attempt. `state`: its state in the list; None if not listed."""
         if state is None:
             return self.observe_unlisted(ref)
         believed = not doubted and self.room_left(ref) >= FULL_DISK
@@ -123,7 +124,7 @@ class Observing:
         return self.inspect_job(ref)
 
     def observe_unlisted(self, ref: Ref) -> Observation:
-        """Gone if the job's own daemon says so, else unreachable."""
+        """ABSENT if the job's own daemon answers, else UNREACHABLE."""
         if is_the_daemon(self.daemon, identity_in(ref)):
             return Observation(Phase.ABSENT, "no such container")
         reason = f"{another_daemon(self.daemon)}; {advice_to_remove(ref.attempt)}"
@@ -133,7 +134,7 @@ class Observing:
         return self.judge_container(ref, self.containers.inspect(ref.unique_id))
 
     def judge_container(self, ref: Ref, container: Container | None) -> Observation:
-        """The observation of a job by its container as it was inspected."""
+        """The observation of a job, by its container's inspect answer."""
         if container is None:
             return Observation(Phase.ABSENT, "no such container")
         try:
@@ -146,8 +147,10 @@ class Observing:
             return Observation(Phase.UNREACHABLE, "", reason=reason)
 
     def ended_or_not_begun(self, ref: Ref, container: Container) -> Observation:
-        """The observation of a container. What ended before the start script began has failed,
-        whatever its exit code: its ENTRYPOINT did not run the job's command.
+        """The observation of a container.
+
+        A container that ended before the start script began has failed, whatever its exit code: its
+        ENTRYPOINT did not run the job's command.
         """
         seen = parse.observation(container.seen, self.jobs.was_canceled(ref))
         if not ended_by_itself(seen) or not parse.may_end_unbegun(container.seen):
@@ -157,8 +160,10 @@ class Observing:
         return parse.not_begun(seen, container.seen)
 
     def may_have_begun(self, ref: Ref, container: Container) -> bool:
-        """False if the container is there without the mark that the start script leaves in it, and
-        the script could have left it: as root, or in a /tmp that is open to everybody.
+        """True unless the start script surely did not begin.
+
+        That is sure if the container is there without the script's mark, and the script could have
+        left the mark: as root, or in a /tmp that is open to everybody.
         """
         try:
             if not parse.is_roots(container.seen) and not has_open_tmp(self.daemon, container.id):
@@ -184,14 +189,14 @@ class Observing:
         return self.checked_log(ref, logs.read(self.daemon, ref.unique_id, request, has_ended))
 
     def checked_log(self, ref: Ref, chunks: Iterator[LogChunk]) -> Iterator[LogChunk]:
-        """The log; PathNotFound of it only from the job's own daemon."""
+        """Yield the log. Raises PathNotFound only if the job's own daemon says so."""
         try:
             yield from chunks
         except PathNotFound:
             self.jobs.check_daemon(ref.attempt, identity_in(ref))
             raise
 
-    # What explains a failure
+    # Evidence for a failure
 
     @answering()
     def evidence(self, ref: Ref) -> Evidence:
@@ -199,15 +204,16 @@ class Observing:
         container = self.jobs.container_of(ref)
         if container is None and ref.ready:
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
-        if container is None:  # it waits for its image, or could not have it: the job says which
+        if container is None:  # it waits for its image, or cannot get it: the job says which
             return Evidence(phase="", raw=ref.step)
         seen = self.ended_or_not_begun(ref, container)
         events = parse.node_events(container.seen, self.containers.recorded_events(container))
         return Evidence.of_observation(seen, (*events, *self.full_disk_events(ref)))
 
     def full_disk_events(self, ref: Ref) -> Iterator[NodeEvent]:
-        """An event if the daemon's disk is full: then the log's end, which would say so, had no
-        room either.
+        """Yield an event if the daemon's disk is full.
+
+        The end of the log would say so, but it found no space on the disk either.
         """
         left = self.room_left(ref)
         if left >= FULL_DISK:
@@ -217,9 +223,9 @@ class Observing:
         yield NodeEvent("DiskFull", what)
 
     def room_left(self, ref: Ref) -> float:
-        """Bytes free for the daemon's data; infinite where this machine cannot see that.
+        """Bytes free for the daemon's data; infinite if this machine cannot see that.
 
-        A daemon without room lists a container as running that has ended. Only inspecting it tells.
+        A daemon without space may list an ended container as running. Only inspecting it tells.
         """
         folder = parse.folder(identity_in(ref))
         if not folder or not self.place.is_here:

@@ -1,7 +1,7 @@
-"""What a daemon was seen to have a moment ago: not asked again by one submit after another.
+"""Recent: what a daemon had a moment ago, so that not every submit asks again.
 
-Only for what proves itself: who relies on it is told by the daemon's refusal when it has gone, and
-forgets it.
+Use it only for things whose absence shows: the daemon refuses a request for a thing that is gone,
+and the caller then forgets the entry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass
 class Recent(Generic[T]):
-    """Name -> what was seen of it, for a few seconds. Safe to use from several threads."""
+    """Name -> the value for it, for a few seconds. Safe to use from several threads."""
 
     _seen: dict[str, tuple[float, T]] = field(default_factory=dict[str, "tuple[float, T]"])
 

@@ -1,4 +1,4 @@
-"""Starting: from a plan to a container that runs, whatever another client has left of it."""
+"""Starting: from a plan to a running container, whatever an earlier client has left behind."""
 
 from __future__ import annotations
 
@@ -25,13 +25,11 @@ from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import DaemonError, ignore_status
 
 ANOTHER_PLACE = "Submit from another folder, or name one: mounts: [<folder>:/results]"
-RETRIES = 5  # of a start, while other clients remove or make our network
+RETRIES = 5  # retries of a start while other clients remove or make our network
 
 
 class Starting:
-    """Makes and starts the container of an attempt on one daemon, or takes over the one that is
-    there.
-    """
+    """Creates and starts the container of an attempt, or adopts the existing one."""
 
     def __init__(self, jobs: JobContainers, images: Images, networks: Networks) -> None:
         self.jobs, self.containers, self.daemon = jobs, jobs.containers, jobs.place.daemon
@@ -40,9 +38,9 @@ class Starting:
     def start_attempt(
         self, attempt: Attempt, request: ContainerRequest, secrets: Mapping[str, str]
     ) -> Container | str:
-        """The attempt's container, started: the one that is there, or a new one.
+        """Return the attempt's started container: the existing one, or a new one.
 
-        It is a text where the image is still being pulled: how far that is.
+        Returns the pull's progress as text while the image is still being pulled.
         """
         new = self.create_at_once(request)
         if new is not None:
@@ -68,8 +66,9 @@ class Starting:
         return container
 
     def create_at_once(self, request: ContainerRequest) -> Container | None:
-        """A new container, created without looking first. None if the name is taken, or the image
-        was not seen a moment ago.
+        """Create a container without looking first.
+
+        Returns None if the name is taken, or if the image was not seen a moment ago.
         """
         if self.images.was_here(request):
             must_be_the_daemon(self.daemon, request.daemon)
@@ -98,13 +97,13 @@ class Starting:
             container = self.create_container(request)
 
     def settle_container(self, container: Container) -> Container | None:
-        """What becomes of a container that is made and not started: the container once it has
-        started, None once removed.
+        """Wait until a created container has started, or remove it.
 
-        The client that made it may have died; then it is removed, because half of its environment
-        may wait at its standard input. The client may also be starting it right now, so it is given
-        a moment before each try to remove it, and the removal is not forced: the daemon refuses to
-        remove what has started meanwhile.
+        Returns the container if it has started, None once it is removed. The client that created it
+        may have died. Then the container is removed, because half of its environment may wait at
+        its standard input. But the client may also be starting it right now. So each try to remove
+        it comes after a pause and is not forced: the daemon refuses to remove a container that has
+        started meanwhile. Raises Unreachable if neither happens.
         """
         for _ in range(30):
             time.sleep(SETTLING_SECONDS)
@@ -116,8 +115,9 @@ class Starting:
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
 
     def make_way(self, found: Container | None, attempt: Attempt) -> None:
-        """An earlier attempt of the same job gives its name to this one; a stranger's container
-        does not.
+        """Free the container's name if an earlier attempt of the same job holds it.
+
+        Raises Refused if the name belongs to a container of something else.
         """
         if found is None:
             return
@@ -151,8 +151,10 @@ class Starting:
     def start_container(
         self, container: Container, request: ContainerRequest, secrets: Mapping[str, str]
     ) -> None:
-        """Deliver what is too long, and what must not be seen, and start. What cannot start is
-        removed.
+        """Deliver a long command and the environment, and start the container.
+
+        The environment goes through standard input, so that nobody sees it. A container that cannot
+        start is removed. Raises DaemonError, Refused.
         """
         try:
             if request.opens_results:
@@ -168,28 +170,28 @@ class Starting:
             raise
 
     def deliver_command(self, container: Container, command: str) -> None:
-        """Put a command that is too long for an argument into the container, as a file."""
+        """Put a command that is too long for an argument into the container as a file."""
         file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
         archive = dockerd.make_archive([file], self.command_owner(container), FOLDER)
         self.daemon.put_archive(container.id, "/", archive)
 
     def open_results(self, container: Container) -> None:
-        """A command that is not root's may write to /results in its container, too."""
+        """Let the command's user write to /results in the container, if that is not root."""
         owner = self.command_owner(container)
         if any(owner):
             archive = dockerd.make_archive([], owner, RESULTS[1:], 0o755)
-            with ignore_status(403):  # its root is read-only, by the job's own wish
+            with ignore_status(403):  # the job asked for a read-only root
                 self.daemon.put_archive(container.id, "/", archive)
 
     def give_folders(self, container: Container, folders: Iterable[str]) -> None:
-        """The folders that root's submit has made belong to who the command runs as."""
+        """Give the folders that a submit by root has made to the command's user."""
         if os.geteuid() != 0:
             return
         for folder in folders:
             change_owner(folder, self.command_owner(container))
 
     def command_owner(self, container: Container) -> tuple[int, int]:
-        """Who the command runs as, and so who may read what is delivered."""
+        """Return (uid, gid) of the command's user, who must be able to read delivered files."""
         config = container.seen["Config"]
         user = config.get("User") or self.images.user(config["Image"])
         if not user or user in ("0", "root"):
@@ -201,7 +203,7 @@ class Starting:
         return parse.owner_ids(user, passwd, self.read_text(container, "/etc/group"))
 
     def read_text(self, container: Container, path: str) -> str:
-        """A file of the container; "" where it has none."""
+        """The text of a file in the container; "" if there is none."""
         content = self.daemon.read_file(container.id, path) or b""
         return content.decode("utf-8", "replace")
 
@@ -215,7 +217,7 @@ def is_earlier_attempt(container: Container, attempt: Attempt) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """For results that are kept without being told where."""
+    """Make a folder for results whose place the job does not name. Raises Refused."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -224,7 +226,7 @@ def make_folder(folder: Path) -> None:
 
 
 def change_owner(folder: str, owner: tuple[int, int]) -> None:
-    """Give the folder away; a link that stands in its place is not followed. Raises Refused."""
+    """Change the owner of a folder, but not of a link in its place. Raises Refused."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -237,16 +239,14 @@ def change_owner(folder: str, owner: tuple[int, int]) -> None:
 
 
 def remove_empty(folders: Iterable[str]) -> None:
-    """Those that were made for a job that could not be started."""
+    """Remove the empty folders that were made for a job that could not start."""
     for folder in folders:
         with suppress(OSError):
             Path(folder).rmdir()
 
 
 def standard_input(request: ContainerRequest, secrets: Mapping[str, str]) -> bytes:
-    """What the container is told through its standard input; the secrets' values go
-    nowhere else.
-    """
+    """The container's standard input: its environment. The secrets' values go nowhere else."""
     values = revealed(request.environment, secrets)
     if not values:
         return b""

@@ -1,7 +1,7 @@
-"""Turns: what only one process of this machine may do at a time, by locked files.
+"""Turns: locks for steps that only one process of this machine may do at a time.
 
-One submit of a job, so that two do not deliver into the same container; one making or removal of a
-network.
+One submit of a job, so that two submits do not deliver into the same container. One creation or
+removal of a network.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from pathlib import Path
 
 from tao_sdk.store.private_files import make_folders
 
-LOCKS = 64  # files; two names may share one, which costs a wait
+LOCKS = 64  # lock files; two names may share one, which costs a wait
 
 
 class Turns:
-    """One turn for each name. The locks are files in `folder`, so they hold between processes and
-    end with theirs.
+    """One lock for each name.
+
+    The locks are files in `folder`. They work between processes, and a process's end frees its own.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -27,7 +28,7 @@ class Turns:
 
     @contextmanager
     def taken(self, name: str) -> Generator[None]:
-        """Wait for the turn of `name` (a job's id, a network's name), and hold it."""
+        """Wait for the lock of `name` (a job's id, a network's name), and hold it."""
         make_folders(self.folder)
         with (self.folder / f"turn-{zlib.crc32(name.encode()) % LOCKS}").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

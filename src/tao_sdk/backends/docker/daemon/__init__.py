@@ -1,1 +1,1 @@
-"""What is known of a daemon and of this machine, and what a doctor asks."""
+"""The facts about a daemon and this machine, and the doctor's checks."""

@@ -1,4 +1,4 @@
-"""What the processes of a running container do now, as the daemon tells it. Reads, never writes.
+"""Activity: what a running container's processes do now, by the daemon's answers. Read-only.
 
 Not here: whether the job runs at all (containers/life/observing.py).
 """
@@ -16,13 +16,13 @@ from tao_sdk.transports.dockerd import Daemon
 from tao_sdk.transports.process_tree import SHELLS, STOPPED
 
 COLUMNS = "pid,stat,cputimes,wchan:32,comm"  # of `ps`, which the daemon runs on its machine
-NAME_LENGTH = 64  # characters of a name that are shown
-NO_WAIT = ("-", "0")  # what `ps` shows of a process that waits in no kernel function
+NAME_LENGTH = 64  # the most characters of a name to show
+NO_WAIT = ("-", "0")  # in `ps`: the process waits in no kernel function
 NANOSECONDS = 1e9
 
 
 class Member(NamedTuple):
-    """One process of the container. The pid is that of the daemon's machine."""
+    """One process of the container. The pid is the one on the daemon's machine."""
 
     pid: int
     state: str
@@ -32,8 +32,9 @@ class Member(NamedTuple):
 
 
 def look_into(daemon: Daemon, container: str, is_here: bool) -> Activity:
-    """What the container's processes do; this takes a second or two. `is_here`: the daemon's
-    machine is this one. Raises DaemonError, Unreachable.
+    """Return what the container's processes do. Takes a second or two.
+
+    `is_here`: the daemon runs on this machine. Raises DaemonError, Unreachable.
     """
     members = list_members(daemon, container)
     stats = daemon.ask("GET", f"/containers/{container}/stats", stream="false")
@@ -65,7 +66,7 @@ def read_member(row: Sequence[str]) -> Member:
 
 
 def main_process(members: Sequence[Member], is_here: bool) -> MainProcess | None:
-    """The process that has used most CPU time; of equals the last one that is no shell."""
+    """The process with the most CPU time, the last of equals. Shells count only if alone."""
     programs = [each for each in members if each.name not in SHELLS] or members
     if not programs:
         return None
@@ -85,8 +86,9 @@ def stopped_pids(members: Sequence[Member]) -> tuple[int, ...]:
 
 
 def comm_here(pid: int) -> str:
-    """The name of a process of this machine; "" for none. The daemon may count its processes in
-    another way.
+    """The name of the process with this pid on this machine; "" if there is none.
+
+    The daemon may number its processes differently.
     """
     try:
         return shown_text(Path(f"/proc/{pid}/comm").read_text(errors="replace"))
@@ -95,7 +97,7 @@ def comm_here(pid: int) -> str:
 
 
 def cores_used(stats: Mapping[str, Any]) -> float | None:
-    """CPU cores used between the two readings of the daemon; None where it does not tell."""
+    """CPU cores used between the daemon's two readings; None if the answer lacks them."""
     now, before = moment(stats.get("read")), moment(stats.get("preread"))
     used = nanoseconds_used(stats, "cpu_stats"), nanoseconds_used(stats, "precpu_stats")
     if now is None or before is None or used[0] is None or used[1] is None or now <= before:

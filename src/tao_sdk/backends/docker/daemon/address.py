@@ -1,4 +1,4 @@
-"""Which daemon is meant: DOCKER_HOST, else the docker context, else the socket of this machine."""
+"""Address of the daemon: DOCKER_HOST, else the docker context, else this machine's socket."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tao_sdk.transports.dockerd import Address
 
 LONGEST_FILE = 4 << 20  # characters of docker's own files
 SOCKET = "unix:///var/run/docker.sock"
-SYSTEM_SOCKETS = (SOCKET, "unix:///run/docker.sock")  # of the daemon that systemctl starts
+SYSTEM_SOCKETS = (SOCKET, "unix:///run/docker.sock")  # the daemon that systemctl starts
 
 
-# What docker's own command takes, too. Where ssh goes is for ssh to say.
+# The addresses that docker's own command takes. The host of ssh:// is left to ssh.
 KNOWN = re.compile(
     r"(unix|npipe)://.+|/.+|ssh://.*|(tcp|http|https)://(\[[0-9a-fA-F:.]+\]|[^/:\s]+)(:\d+)?/?"
 )
 
 
 def find_address(settings: Settings) -> Address:
-    """Raises UsageError for what is no address of a daemon."""
+    """The address of the daemon in use. Raises UsageError for an invalid address."""
     address = configured_address(settings)
     if not KNOWN.fullmatch(address.url):
         where = "DOCKER_HOST" if settings.get("DOCKER_HOST") else "the docker context in use"
@@ -46,7 +46,7 @@ def configured_address(settings: Settings) -> Address:
 
 
 def host_address(host: str, settings: Settings) -> Address:
-    """The address that DOCKER_HOST gives, with TLS as its sisters DOCKER_TLS_* say."""
+    """The address in DOCKER_HOST, with TLS by DOCKER_TLS_VERIFY and DOCKER_CERT_PATH."""
     verify = bool(settings.get("DOCKER_TLS_VERIFY"))
     certificates = settings.get("DOCKER_CERT_PATH") or ""
     if verify and not certificates:
@@ -58,7 +58,7 @@ def host_address(host: str, settings: Settings) -> Address:
 
 
 def docker_config(settings: Settings) -> Mapping[str, Any]:
-    """~/.docker/config.json; empty if it is missing or cannot be understood."""
+    """The content of ~/.docker/config.json; empty if it is missing or invalid."""
     return read_json(docker_folder(settings) / "config.json")
 
 
@@ -93,7 +93,7 @@ def context_name(settings: Settings) -> str:
 
 
 def is_system_socket(address: Address) -> bool:
-    """True for the daemon that the service `docker` of this machine starts."""
+    """True for the daemon that this machine's service `docker` starts."""
     return address.url in SYSTEM_SOCKETS
 
 
@@ -108,7 +108,7 @@ def way_to(address: Address) -> dict[str, str]:
 
 
 def inner_mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The mapping under a name; empty if there is something else, or nothing."""
+    """The mapping under a name; empty if it is missing or no mapping."""
     value: Any = data.get(name)
     if not isinstance(value, dict):
         return {}
@@ -116,7 +116,7 @@ def inner_mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
-    """The JSON object in a file; empty where there is none."""
+    """The JSON object in a file; empty if there is none."""
     try:
         with path.open(encoding="utf-8") as file:
             return json_object(file.read(LONGEST_FILE)) or {}

@@ -1,4 +1,4 @@
-"""What would stop a new user of Docker: findings in the documents' words, with what mends each."""
+"""Doctor: what would stop a new user of Docker, in the documents' words, with the fix for each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ S3 = ("S3_BUCKET_NAME", "ACCESS_KEY", "SECRET_KEY")
 def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
     """The launch preflight: daemon, GPUs, container toolkit, network, credentials.
 
-    Of credentials it tells only whether they are set.
+    For credentials it says only whether they are set.
     """
     try:
         info = daemon.get("/info")
@@ -75,7 +75,7 @@ def connection_findings(address: Address) -> Iterator[Finding]:
 
 
 def gpu_job_finding(daemon: Daemon) -> Finding:
-    """Whether a job with GPUs can run here, by the daemon's own word."""
+    """Report whether a job with GPUs can run here, by the daemon's own answer."""
     try:
         words = gpus.refusal(daemon)
     except TaoError as error:
@@ -94,7 +94,10 @@ def gpu_job_finding(daemon: Daemon) -> Finding:
 
 
 def unreachable_daemon(address: Address, error: TaoError) -> Finding:
-    """The documents' words, if a daemon of this machine does not run; else the error's own."""
+    """The finding for a daemon that does not answer.
+
+    It has the documents' words if the daemon should run on this machine, else the error's own.
+    """
     if not is_local(address) or isinstance(error, SocketDenied):
         return Finding.of_error(error, f"MISSING: {error.what}")
     what = "MISSING: docker daemon not reachable. Start Docker."
@@ -121,7 +124,7 @@ def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding
 
 
 def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
-    """Without GPUs a job with gpu_count 0 still runs, so their absence is a warning."""
+    """Report GPUs and their runtime. Missing ones are a warning: a job without GPUs still runs."""
     if is_local(daemon.address):
         yield visible_gpus_finding()
     yield toolkit_finding(daemon.address, info)
@@ -150,8 +153,10 @@ def toolkit_finding(address: Address, info: Mapping[str, Any]) -> Finding:
 
 
 def toolkit_advice(address: Address) -> tuple[str, str]:
-    """(words, command) that give a daemon the runtime nvidia. A command is for this machine's own
-    daemon alone; where nvidia-ctk is missing, the script of the host installs it, and asks first.
+    """Return (words, command) that add the runtime nvidia to a daemon.
+
+    There is a command only for this machine's own daemon. If nvidia-ctk is missing, the command is
+    the host's set-up script, which asks before it installs.
     """
     if not is_system_socket(address):
         return CONFIGURE_THERE, ""

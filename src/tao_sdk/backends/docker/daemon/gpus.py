@@ -1,4 +1,4 @@
-"""GPUs: which ones this machine shows, and which running container has them, ours or another's."""
+"""GPUs: the GPUs that this machine shows, and the running containers that use them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tao_sdk.backends.containers import parse, window
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status
 
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
-NO_GPU = ("", "void", "none")  # what stands for no GPU in NVIDIA_VISIBLE_DEVICES
+NO_GPU = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that mean no GPU
 NO_PROGRAM = "/.tao-no-program"
 ANY_GPU: Mapping[str, Any] = {"Driver": "", "Count": 1, "Capabilities": [["gpu"]], "Options": {}}
 
@@ -32,7 +32,7 @@ def visible_gpus() -> dict[int, str]:
 
 
 def parse_listing(text: str) -> dict[int, str]:
-    """Index -> UUID, of nvidia-smi's lines `0, GPU-...`. Other lines are left out."""
+    """Index -> UUID, from nvidia-smi's lines `0, GPU-...`. Ignores other lines."""
     gpus: dict[int, str] = {}
     for line in text.splitlines():
         index, _, uuid = line.partition(",")
@@ -46,10 +46,10 @@ def has_runtime(info: Mapping[str, Any]) -> bool:
 
 
 def refusal(daemon: Daemon) -> str:
-    """Why the daemon gives no GPU to a container, in its words; "" where it does.
+    """The daemon's reason to give no GPU to a container, in its words; "" if it gives one.
 
-    A container is started for it that has no program to run: without GPUs the daemon says so before
-    it looks for one.
+    This starts a container whose program does not exist. A daemon without GPUs refuses the GPU
+    before it looks for the program.
     """
     image = window.list_images(daemon)[0]
     body: dict[str, Any] = {
@@ -84,15 +84,15 @@ def find_busy_gpus(daemon: Daemon, gpus: Mapping[int, str]) -> dict[int, str]:
 
 
 def listed_name(container: Mapping[str, Any]) -> str:
-    """The name in a list of containers; the start of the id for one that is being removed."""
+    """The name of a listed container; the start of its id if it is being removed."""
     names: list[str] = container.get("Names") or [container["Id"][:12]]
     return names[0].lstrip("/")
 
 
 def gpu_names(daemon: Daemon, container: Mapping[str, Any]) -> list[str]:
-    """The GPUs of a listed container as they were asked for: indices, UUIDs, `all`.
+    """The GPUs of a listed container as it requested them: indices, UUIDs, `all`.
 
-    Our containers say it in a label. A stranger's has to be inspected.
+    Our containers have them in a label. Other containers must be inspected.
     """
     labels: dict[str, str] = container.get("Labels") or {}
     ours = labels.get("tao-sdk-gpus")
@@ -104,7 +104,7 @@ def gpu_names(daemon: Daemon, container: Mapping[str, Any]) -> list[str]:
 
 
 def requested_gpu_names(inspected: Mapping[str, Any]) -> Iterator[str]:
-    """The GPUs that a container's request and, with the nvidia runtime, its variable name."""
+    """The GPUs in a container's device requests and, with the nvidia runtime, its variables."""
     config: Mapping[str, Any] = inspected["HostConfig"]
     for request in config.get("DeviceRequests") or ():
         yield from device_names(request)
@@ -127,7 +127,7 @@ def device_names(request: Mapping[str, Any]) -> list[str]:
 
 
 def gpu_indices(names: list[str], gpus: Mapping[int, str]) -> list[int]:
-    """Those of this machine's GPUs that are named by index or UUID."""
+    """The indices of this machine's GPUs that `names` has by index or UUID, or all for `all`."""
     if "all" in names:
         return list(gpus)
     requested = set(map(str.strip, names)) - set(NO_GPU)

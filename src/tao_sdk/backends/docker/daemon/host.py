@@ -1,5 +1,6 @@
-"""The GPU software of this machine against what TAO's documents ask for: driver, CUDA, CUDA
-Toolkit, NVIDIA Container Toolkit.
+"""Host: this machine's GPU software, compared with the versions in TAO's documents.
+
+Driver, CUDA, CUDA Toolkit, NVIDIA Container Toolkit.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from dataclasses import dataclass
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.gpu_host import targets
 
-SECONDS = 10  # that a program may take to say its version
+SECONDS = 10  # timeout of a program that prints its version
 APT, DNF, ZYPPER = "sudo apt-get install --yes", "sudo dnf install -y", "sudo zypper install -y"
 INSTALLERS = {
     "apt-get": APT,
     "dnf": DNF,
     "zypper": ZYPPER,
-}  # the first that is here; APT where none is
+}  # the first one installed is used; APT if none is
 DOCKER = {APT: "docker.io", DNF: "docker-ce", ZYPPER: "docker"}
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the host's GPU software, and how to ask for its version."""
+    """A part of the host's GPU software, and the program that prints its version."""
 
     code: str
     name: str
@@ -131,12 +132,12 @@ def find_installer() -> str:
 
 
 def cuda_programs() -> str:
-    """Where CUDA's packages put nvcc, which is often not in PATH; written as PATH is."""
+    """The folders in which CUDA's packages put nvcc, in the form of PATH. PATH often lacks them."""
     return os.pathsep.join((f"{targets()['NVIDIA_CUDA_PATH']}/bin", "/usr/local/cuda/bin"))
 
 
 def read_output(argv: Sequence[str]) -> str:
-    """What the program prints; "" if it is not here, does not run, or takes too long."""
+    """The program's output; "" if it is not here, does not run, or takes too long."""
     path = shutil.which(argv[0]) or shutil.which(argv[0], path=cuda_programs())
     if path is None:
         return ""

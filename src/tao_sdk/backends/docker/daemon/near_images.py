@@ -1,4 +1,4 @@
-"""Near images: what the daemon has under a name like that of an image which cannot be had."""
+"""Near images: the daemon's images with a name similar to one that is not available."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tao_sdk.transports.dockerd import Daemon
 
 MOST_SEARCHED = 1000  # images of the daemon
 MOST_NAMED = 3
-LIKENESS = 0.8  # from 0 to 1, of two names
+LIKENESS = 0.8  # the least similarity of two names, from 0 to 1
 DEFAULT_TAG = ":latest"
 
 
 def near_images(daemon: Daemon, name: str) -> tuple[str, ...]:
-    """At most three names of images, the nearest first; none where the daemon cannot be asked."""
+    """Up to three names of images, the nearest first; none if the daemon cannot be asked."""
     try:
         images = daemon.get("/images/json")
     except TaoError:

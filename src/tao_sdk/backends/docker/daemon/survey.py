@@ -1,4 +1,4 @@
-"""Looking at a daemon, and at this machine, for what a job needs to know."""
+"""Survey: look at a daemon and at this machine for the facts that a job's plan needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
-MOST_LOOKED_FOR = 20  # of a spec's paths in an image: each is a request
+MOST_LOOKED_FOR = 20  # the most paths of a spec to check in an image: each is a request
 
 
 def survey(
@@ -38,7 +38,7 @@ def survey(
     options: DockerOptions,
     image: Mapping[str, Any] | None,
 ) -> DockerFacts:
-    """All that is looked at before a job is planned."""
+    """Collect all facts before a job is planned."""
     caller = caller_facts(settings, is_local(daemon.address))
     files = HereFiles(daemon) if caller.local else FarFiles(daemon)
     facts = add_daemon_facts(caller, daemon, files, job, options)
@@ -54,7 +54,7 @@ def survey(
 
 
 def caller_facts(settings: Settings, local: bool) -> DockerFacts:
-    """What is known before the daemon is asked: who calls, from where, with which settings."""
+    """The facts known without the daemon: the caller's ids, folders and settings."""
     home = str(settings.home)
     return DockerFacts(
         local=local,
@@ -72,7 +72,7 @@ def caller_facts(settings: Settings, local: bool) -> DockerFacts:
 def assumed_facts(
     daemon: Daemon, settings: Settings, job: PreparedJob, options: DockerOptions
 ) -> DockerFacts:
-    """Facts for a daemon that does not answer: it has the image and the network of the job."""
+    """Facts for a daemon that does not answer: assume that it has the job's image and network."""
     caller = caller_facts(settings, is_local(daemon.address))
     mounts = requested_mounts(job, options, caller)
     return replace(
@@ -101,7 +101,7 @@ def pull_policy(settings: Settings) -> str:
 def add_daemon_facts(
     caller: DockerFacts, daemon: Daemon, files: Files, job: PreparedJob, options: DockerOptions
 ) -> DockerFacts:
-    """The caller's facts and what the daemon's machine has: paths, volumes, GPUs."""
+    """The caller's facts plus the daemon's: paths, volumes and GPUs of its machine."""
     mounts = read_mounts(job.spec.mounts, caller.cwd, caller.home)
     paths = [mount.source for mount in mounts if not mount.volume]
     if options.ssh_key:
@@ -144,14 +144,14 @@ def inspect_image(daemon: Daemon, name: str) -> Mapping[str, Any] | None:
 
 
 def network_names(daemon: Daemon, wanted: str) -> tuple[str, ...]:
-    """The daemon's networks; () without asking if the wanted one is built in, or made by submit."""
+    """The daemon's networks; () without a request if submit makes the network or it is built in."""
     if wanted in (DEFAULT_NETWORK, *BUILT_IN_NETWORKS):
         return ()
     return tuple(network["Name"] for network in daemon.get("/networks"))
 
 
 def missing_paths(files: Files, paths: list[str]) -> dict[str, str]:
-    """Those of the paths that the daemon's machine does not have, and why."""
+    """Path -> reason, for the paths that the daemon's machine does not have."""
     missing: dict[str, str] = {}
     for path in paths:
         try:
@@ -162,14 +162,14 @@ def missing_paths(files: Files, paths: list[str]) -> dict[str, str]:
 
 
 def folders_here(caller: DockerFacts, names: list[str]) -> tuple[str, ...]:
-    """The names that a folder in the working directory has too; none for a daemon elsewhere."""
+    """The names that are also folders in the working directory; none for a remote daemon."""
     if not caller.local:
         return ()
     return tuple(name for name in names if Path(caller.cwd, name).is_dir())
 
 
 def volume_folders(daemon: Daemon, info: Mapping[str, Any], names: list[str]) -> dict[str, str]:
-    """Volume -> its folder on the daemon's machine, also of one that the job will make."""
+    """Volume -> its folder on the daemon's machine, even if the job will create the volume."""
     if not names:
         return {}
     folders = window.list_volumes(daemon)
@@ -181,9 +181,9 @@ def volume_folders(daemon: Daemon, info: Mapping[str, Any], names: list[str]) ->
 def look_at_inputs(
     daemon: Daemon, files: Files, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]
 ) -> Iterator[SeenInput]:
-    """What is known of each declared input.
+    """Check each declared input: does it exist?
 
-    Not looked at: what lies in a volume, or in a mount that is missing itself.
+    Skips inputs in a volume, and inputs in a mount that is itself missing.
     """
     outside: dict[str, str] = {}
     for key, path in job.absolute_inputs().items():
@@ -202,7 +202,7 @@ def look_at_inputs(
 def unmounted_paths(
     daemon: Daemon, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]
 ) -> list[tuple[str, str]]:
-    """(key, path) of what the spec names, nobody declares, and no mount and no image has."""
+    """Return (key, path) of the spec's undeclared paths that neither a mount nor the image has."""
     outside: list[tuple[str, str]] = []
     for key, path in (*job.data.undeclared, *job.data.shared):
         if mount_of(mounts, path) is None and not within(path, RESULTS):
@@ -215,7 +215,7 @@ def unmounted_paths(
 def look_into_image(
     daemon: Daemon, job: PreparedJob, facts: DockerFacts, paths: list[str]
 ) -> dict[str, bool]:
-    """Path -> True if the job's image has it. Empty where the daemon does not have the image."""
+    """Path -> True if the job's image has it. Empty if the daemon does not have the image."""
     if not paths or facts.image is None:
         return {}
     try:

@@ -1,1 +1,1 @@
-"""What a job needs of a container: its body, its mounts, and what would stop it. Pure."""
+"""A job's container: its body, its mounts, and the checks before it starts. Pure."""

@@ -21,7 +21,7 @@ FEWEST_NANO_CPUS = 10_000_000
 # the kernel's names of architectures -> those of images
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
-# The registry's answers by which the image cannot be pulled, or nobody knows whether it can.
+# Codes of the registry's answers that mean: the image cannot be pulled, or nobody knows.
 NOT_PULLED = (*OF_REGISTRIES, "image.registry_silent")
 
 
@@ -44,7 +44,7 @@ def check(plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
 
 
 def names_of_secrets(plan: Plan[DockerRequest], facts: DockerFacts) -> list[str]:
-    """What submit sends to the daemon and nobody else may read."""
+    """The names of the secrets that submit sends to the daemon."""
     names = list(plan.secrets)
     if facts.login_registry:
         names.append(f"the login at {facts.login_registry}")
@@ -52,7 +52,7 @@ def names_of_secrets(plan: Plan[DockerRequest], facts: DockerFacts) -> list[str]
 
 
 def line_findings(plaintext_address: str, secrets: Sequence[str]) -> list[Finding]:
-    """An error if secrets would go over a connection without TLS. "" stands for one with TLS."""
+    """An error if secrets would be sent without encryption. "" means that nobody can read along."""
     if not plaintext_address or not secrets:
         return []
     return [
@@ -92,7 +92,7 @@ def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Fi
 def architecture_findings(
     name: str, image: Mapping[str, Any], facts: DockerFacts
 ) -> Iterator[Finding]:
-    """A warning for an image of another architecture: the machine may emulate it."""
+    """A warning for an image of another architecture. No error: the machine may emulate it."""
     machine = str(facts.info.get("Architecture") or "")
     machine = ARCHITECTURES.get(machine, machine)
     made_for = str(image.get("Architecture") or "")
@@ -113,7 +113,7 @@ def near_words(names: tuple[str, ...]) -> str:
 
 
 def path_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
-    """An error for each mounted path that is missing, but for those that submit makes."""
+    """An error for each missing mounted path, except the folders that submit makes."""
     for path, why in facts.missing.items():
         if path in plan.request.folders:
             continue
@@ -126,7 +126,7 @@ def path_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Fin
 
 
 def volume_findings(facts: DockerFacts) -> Iterator[Finding]:
-    """A warning for each volume whose name is a folder here, which was perhaps meant."""
+    """A warning for each volume that has the name of a folder here: the folder may be meant."""
     for name in facts.folders_here:
         yield warning(
             "mount.volume_or_folder",
@@ -147,7 +147,7 @@ def cache_findings(plan: Plan[DockerRequest]) -> list[Finding]:
 
 
 def input_findings(facts: DockerFacts) -> Iterator[Finding]:
-    """A path of the host is not necessarily one of the container."""
+    """Findings for inputs that the container lacks. It may lack a path that the host has."""
     for seen in facts.inputs:
         if seen.exists is None:
             yield unseen_input(seen, facts.local)
@@ -156,7 +156,7 @@ def input_findings(facts: DockerFacts) -> Iterator[Finding]:
 
 
 def unseen_input(seen: SeenInput, local: bool) -> Finding:
-    """A warning for an input that only the image may have, which is not pulled yet."""
+    """A warning for an input that only the image may have, while the image is not pulled yet."""
     return warning(
         "input.not_mounted",
         f"The input {seen.key} may not be there: {seen.path}",
@@ -175,7 +175,7 @@ def missing_input(seen: SeenInput, local: bool) -> Finding:
 
 
 def advice_to_mount(path: str, local: bool) -> str:
-    """The mount that an input needs; `local`: the daemon sees this machine's paths."""
+    """Advice with the mount that an input needs. `local`: the daemon sees this machine's paths."""
     target = posixpath.dirname(path)
     source = target if local else "<folder>"
     return f"Mount it: mounts: [{source}:{target}:ro]"
@@ -214,7 +214,7 @@ def network_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[
 def gpu_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
     """An error for GPUs that are not there, a warning for GPUs that other containers use.
 
-    Nothing is said where no GPU can be seen from here.
+    Nothing if no GPU can be seen from here.
     """
     if not facts.gpus:
         return
@@ -236,7 +236,7 @@ def first_gpus(facts: DockerFacts, count: int) -> tuple[int, ...]:
 
 
 def requested_gpus(request: DockerRequest) -> tuple[list[int], int]:
-    """The GPU ids that the container asks for, and a count: -1 means all of them."""
+    """Return (the GPU ids that the container asks for, a count). A count of -1 means all GPUs."""
     ids: list[int] = []
     counts: list[int] = []
     for device in requested_devices(request):
@@ -249,7 +249,7 @@ def requested_gpus(request: DockerRequest) -> tuple[list[int], int]:
 def requested_devices(request: DockerRequest) -> list[dict[str, Any]]:
     """The container's device requests.
 
-    What the job's `native` asks for counts as well, so nothing here has a sure shape.
+    They may come from the job's `native`, so their shape is not certain.
     """
     devices: Any = request.host_config.get("DeviceRequests") or ()
     return [device for device in devices if isinstance(device, dict)]

@@ -1,4 +1,4 @@
-"""Container body: the request that creates a job's container, as the daemon's API has it. Pure."""
+"""Container body: the request that creates a job's container, in the daemon's API form. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tao_sdk.model.units import parse_size
 BACKEND_TYPE = "local-docker"  # what the documents call this backend
 DEFAULT_NETWORK = "tao_default"
 BUILT_IN_NETWORKS = ("bridge", "host", "none")
-# The driver "local" keeps the log's bytes as they are, which json-file does not. It rotates by
-# default, so the limit is set beyond reach.
+# The driver "local" keeps the log's bytes unchanged; json-file does not. It rotates by default, so
+# the limit is set out of reach.
 LOG_DRIVER = {
     "Type": "local",
     "Config": {"max-size": "1000g", "max-file": "1", "compress": "false"},
 }
-# Variables of ours that `docker inspect` may show.
+# Our variables that `docker inspect` may show.
 PUBLIC_VARIABLES = frozenset({"TAO_JOB_ID", "TAO_ATTEMPT", "TINI_KILL_PROCESS_GROUP"})
 PLAIN_SECONDS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,3})?")
 TERMINAL_FIELDS = ("Tty", "OpenStdin", "StdinOnce")
@@ -37,13 +37,13 @@ TERMINAL_FIELDS = ("Tty", "OpenStdin", "StdinOnce")
 
 @dataclass(frozen=True)
 class ContainerNeeds:
-    """What a job needs in its container. render.py decides it, the body below spells it out."""
+    """A job's needs in its container. render.py decides them, and the body below contains them."""
 
     mounts: list[Mount]
     user: str
     gpus: list[int]
-    results_root: str  # folder for the results of all jobs; "" where none outlives the container
-    results_dir: str  # this job's results, as the daemon's machine names them
+    results_root: str  # folder for the results of all jobs; "" if none outlives the container
+    results_dir: str  # this job's results, as a path on the daemon's machine or an address
     variables: Mapping[str, str | SecretRef]
 
     @property
@@ -69,7 +69,7 @@ def container_body(
     attempt: Attempt,
     needs: ContainerNeeds,
 ) -> dict[str, Any]:
-    """The body of POST /containers/create, with the job's `native` laid over it."""
+    """The body of POST /containers/create, with the job's `native` merged in."""
     body = unpatched_body(job, options, facts, attempt, needs)
     patch = job.spec.native
     return {**patched(body, patch), **protected_fields(body, patch)}
@@ -101,7 +101,7 @@ def unpatched_body(
 
 
 def own_grace(variables: Mapping[str, str | SecretRef]) -> int:
-    """Whole seconds of the job's TAO_GRACE where they are more than the default; else 0."""
+    """The job's TAO_GRACE in whole seconds if it is longer than the default, else 0."""
     text = variables.get("TAO_GRACE")
     if not isinstance(text, str) or not PLAIN_SECONDS.fullmatch(text):
         return 0
@@ -112,7 +112,7 @@ def own_grace(variables: Mapping[str, str | SecretRef]) -> int:
 
 
 def start_command(job: PreparedJob, needs: ContainerNeeds) -> list[str]:
-    """What runs first in the container. A long command is no argument: it comes as a file."""
+    """The container's first command. A long job command is no argument: it comes as a file."""
     script = start_script(job.command, job.spec.time_limit, bool(needs.hidden_variables))
     words = ["/bin/sh", "-c", script, "tao"]
     if not is_long(job.command):
@@ -121,15 +121,15 @@ def start_command(job: PreparedJob, needs: ContainerNeeds) -> list[str]:
 
 
 def variable_lines(variables: Mapping[str, str]) -> list[str]:
-    """`NAME=value` lines, as the API wants them."""
+    """The variables as `NAME=value` lines for the API."""
     return [f"{name}={value}" for name, value in sorted(variables.items())]
 
 
 def protected_fields(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that `native` cannot change.
 
-    These are the labels by which jobs are found, and a terminal, which would echo the secrets that
-    are written to standard input.
+    These are the labels by which jobs are found, and the terminal. A terminal would echo the
+    secrets that are written to standard input.
     """
     terminal = {name: body.get(name, False) for name in TERMINAL_FIELDS}
     added_labels: dict[str, Any] = patch.get("Labels") or {}
@@ -177,14 +177,14 @@ def shm_options(spec: JobSpec) -> str:
 
 
 def gpu_config(spec: JobSpec, facts: DockerFacts, gpus: list[int]) -> dict[str, Any]:
-    """How HostConfig asks for GPUs: on a Jetson by the runtime, elsewhere by a device request."""
+    """HostConfig's part for GPUs: the runtime on a Jetson, else a device request."""
     if facts.tegra:
         return {"Runtime": "nvidia"}
     return {"DeviceRequests": [device_request(spec.gpu_count, gpus)]}
 
 
 def device_request(count: int, gpus: list[int]) -> dict[str, Any]:
-    """GPUs by id where they were chosen, else by number. -1 asks for all of them."""
+    """The device request: by id if GPUs were chosen, else by count. -1 asks for all GPUs."""
     request: dict[str, Any] = {"Driver": "", "Capabilities": [["gpu"]], "Options": {}}
     if gpus:
         return {**request, "DeviceIDs": [str(index) for index in gpus]}
@@ -192,9 +192,7 @@ def device_request(count: int, gpus: list[int]) -> dict[str, Any]:
 
 
 def count_gpus(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> int | None:
-    """The number of GPUs that the job gets, or None for all of a machine whose GPUs cannot be
-    counted from here.
-    """
+    """The number of GPUs for the job. None: all GPUs of a machine that cannot be seen from here."""
     if options.gpu_ids:
         return len(options.gpu_ids)
     if spec.gpu_count >= 0:
@@ -203,7 +201,7 @@ def count_gpus(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> int
 
 
 def gpu_variables(spec: JobSpec, facts: DockerFacts) -> dict[str, str]:
-    """The variables by which the GPU runtime gives or hides GPUs."""
+    """The variables with which the GPU runtime shows or hides GPUs."""
     if spec.gpu_count == 0:
         return {"NVIDIA_VISIBLE_DEVICES": "void"}
     if facts.tegra:
@@ -214,7 +212,7 @@ def gpu_variables(spec: JobSpec, facts: DockerFacts) -> dict[str, str]:
 def choose_gpus(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> list[int]:
     """The ids of free GPUs for the job, so that two jobs do not get the same ones.
 
-    [] leaves the choice to Docker: the job wants none or all, or too few are seen to be free.
+    [] leaves the choice to Docker: the job wants no GPU or all, or too few free ones are visible.
     """
     if options.gpu_ids:
         return list(options.gpu_ids)
@@ -230,14 +228,14 @@ def choose_gpus(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> li
 
 
 def choose_network(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
-    """The network's name: the spec's `native` decides, then options, settings and our default."""
+    """The network's name: from the spec's `native`, else options, settings, or our default."""
     return native_network(spec) or options.network or facts.network or DEFAULT_NETWORK
 
 
 def native_network(spec: JobSpec) -> str:
     """NetworkMode in the spec's `native`, "" if it is not there.
 
-    A value of a wrong kind is "" as well: `patched` refuses it with the rest of `native`.
+    "" also for a value of the wrong kind: `patched` refuses it with the rest of `native`.
     """
     patch = spec.native.get("HostConfig")
     if not isinstance(patch, Mapping):

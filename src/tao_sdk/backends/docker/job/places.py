@@ -1,4 +1,4 @@
-"""Places: what a container has mounted, and where its results lie. Pure."""
+"""Places: a container's mounts, the place of its results, and its user. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tao_sdk.model.plan import Attempt
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.spec import JobSpec
 
-RUNS_FOLDER = "runs"  # beside the caller, on this machine: one folder a job in it
-RUNS_VOLUME = "tao-runs"  # on a remote daemon: the start of the name of a job's volume
+RUNS_FOLDER = "runs"  # in the caller's working directory; holds one folder per job
+RUNS_VOLUME = "tao-runs"  # on a remote daemon: the start of a job's volume name
 
 
 # Mounts
@@ -22,7 +22,7 @@ RUNS_VOLUME = "tao-runs"  # on a remote daemon: the start of the name of a job's
 def all_mounts(
     job: PreparedJob, options: DockerOptions, facts: DockerFacts, job_id: str
 ) -> list[Mount]:
-    """Every mount of the container, with one for its own results where the job names no place."""
+    """All mounts of the container. One is for its results if the job names no place for them."""
     mounts = requested_mounts(job, options, facts)
     if needs_results_mount(job.spec, mounts):
         mounts.append(results_mount(facts, job_id))
@@ -30,7 +30,7 @@ def all_mounts(
 
 
 def requested_mounts(job: PreparedJob, options: DockerOptions, facts: DockerFacts) -> list[Mount]:
-    """What the job asks for, and the results of other jobs that its inputs name."""
+    """The mounts that the job asks for, and the results of other jobs that its inputs name."""
     mounts = read_mounts(job.spec.mounts, facts.cwd, facts.home)
     if options.ssh_key:
         mounts.append(Mount(facts.ssh_path, "/root/.ssh", read_only=True))
@@ -70,7 +70,7 @@ def results_mount(facts: DockerFacts, job_id: str, read_only: bool = False) -> M
 
 
 def folders_to_make(facts: DockerFacts, mounts: list[Mount], job_id: str) -> list[str]:
-    """Folders of this machine that submit makes: those that we bind and nobody asked for."""
+    """Folders on this machine that submit makes: our own results mount, if it is a bind."""
     own_mount = results_mount(facts, job_id)
     if facts.local and own_mount in mounts:
         return [own_mount.source]
@@ -81,7 +81,7 @@ def folders_to_make(facts: DockerFacts, mounts: list[Mount], job_id: str) -> lis
 
 
 def loses_results(job: PreparedJob, mounts: list[Mount]) -> bool:
-    """True for a job with outputs that end with its container."""
+    """True for a job whose outputs are lost with its container."""
     if not job.data.has_outputs or job.spec.keep_results:
         return False
     return not names_results_place(job.spec, mounts)
@@ -100,9 +100,9 @@ def holds_results(mount: Mount, job_id: str) -> bool:
 def results_dir(
     spec: JobSpec, facts: DockerFacts, mounts: list[Mount], attempt: Attempt, root: str
 ) -> str:
-    """Where the results are: an address in a bucket, else a path of the daemon's machine.
+    """The place of the results: an address in a bucket, else a path on the daemon's machine.
 
-    It is a path of the container where the daemon's machine does not have them.
+    It is a path in the container if the daemon's machine does not have the results.
     """
     bucket = bucket_root(spec, root)
     if bucket:
@@ -115,7 +115,7 @@ def results_dir(
 
 
 def volume_folders(facts: DockerFacts, mounts: list[Mount]) -> dict[str, str]:
-    """Volume name -> its folder on the daemon's machine, for volumes that the job makes as well."""
+    """Volume name -> its folder on the daemon's machine, even if the job creates the volume."""
     docker_root = facts.info.get("DockerRootDir", "")
     if not docker_root:
         return dict(facts.volumes)
@@ -130,9 +130,10 @@ def volume_folders(facts: DockerFacts, mounts: list[Mount]) -> dict[str, str]:
 def container_user(
     options: DockerOptions, facts: DockerFacts, mounts: list[Mount], job_id: str
 ) -> str:
-    """The container's user as `uid:gid` or as asked; "" for the image's own.
+    """The container's user: as the options say, or `uid:gid`; "" for the image's own.
 
-    A plain user whose results are bound from this machine gets his own ids, so that they are his.
+    If the results are bound from this machine and the caller is not root, it is the caller's ids,
+    so that the caller owns the results.
     """
     if options.user == "image":
         return ""
@@ -145,6 +146,6 @@ def container_user(
 
 
 def binds_results(mounts: list[Mount], job_id: str) -> bool:
-    """True if a folder of the daemon's machine, and no volume, holds the job's results."""
+    """True if a folder of the daemon's machine holds the job's results, and not a volume."""
     folders = [mount for mount in mounts if not mount.volume]
     return keeps_results(folders, job_id)

@@ -1,1 +1,1 @@
-"""Images from a registry: the one that a job needs, and the process that pulls it."""
+"""Images from a registry: find a job's image, and pull it in a process of its own."""

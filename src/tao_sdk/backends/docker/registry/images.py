@@ -1,8 +1,7 @@
-"""Images: the one that a job needs, pulled when its policy says so, with the credentials that its
-registry wants.
+"""Images: find a job's image, and pull it if the policy says so, with the registry's login.
 
-A pull goes on in a process of its own, so that it outlives the client that began it; several jobs
-share one.
+A pull runs in a process of its own, so that it outlives the client that began it. Several jobs
+share one pull.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
 from tao_sdk.transports.dockerd import Daemon, DaemonError, login_header
 
-ASKED_SECONDS = 5.0  # that a registry has to answer before anything is pulled
-AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
-OLD_SECONDS = 86400.0  # after which what a pull has said is removed
+ASKED_SECONDS = 5.0  # timeout of the check at a registry before a pull
+AT_ONCE = 5.0  # seconds a submit waits: enough for a small image, and to detect a wrong name
+OLD_SECONDS = 86400.0  # age after which a pull's report is removed
 SOURCE = Path(__file__).parents[3]
 BOOT = (
     "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); from "
@@ -49,21 +48,21 @@ BOOT = (
 
 
 class Images:
-    """`folder` holds what each pull says of itself."""
+    """The images of one daemon. `folder` holds the reports of its pulls."""
 
     def __init__(self, daemon: Daemon, settings: Settings, folder: Path) -> None:
         self.daemon, self.settings, self.folder = daemon, settings, folder
         self.recent: Recent[Mapping[str, Any]] = Recent()
 
     def find_image(self, name: str) -> Mapping[str, Any] | None:
-        """The image as the daemon has it, now or a moment ago; None where it does not."""
+        """The daemon's answer about an image, at most a few seconds old; None if it has none."""
         image = self.recent.get(name) or survey.inspect_image(self.daemon, name)
         if not image:
             return None
         return self.recent.keep(name, image)
 
     def user(self, name: str) -> str:
-        """Who its commands run as, if it says so."""
+        """The user of the image's commands; "" if the image names none."""
         config: Mapping[str, Any] = (self.find_image(name) or {}).get("Config") or {}
         return str(config.get("User") or "")
 
@@ -72,14 +71,15 @@ class Images:
         return request.pull != "always" and self.recent.get(request.image) is not None
 
     def get_ready(self, attempt: Attempt, request: ContainerRequest) -> str | None:
-        """None once the image is there; else how far the pull is. Raises Refused when it cannot be
-        had.
+        """Pull the image if needed. Returns None once it is there, else the pull's progress.
+
+        Raises Refused if the image cannot be pulled.
         """
         name = request.image
         self.recent.forget(name)
         if not self.needs_pull(request):
             return None
-        # Of a policy "always" each attempt has a pull of its own.
+        # With the policy "always", each attempt has a pull of its own.
         once = f"{attempt.job_id} {attempt.number}" if request.pull == "always" else ""
         pull = self.report_path(name, once)
         joins = join_pull(pull, attempt.job_id)
@@ -90,7 +90,7 @@ class Images:
         return progress
 
     def needs_pull(self, request: ContainerRequest) -> bool:
-        """True where the policy wants a pull. Raises Refused where it forbids a needed one."""
+        """True if the policy asks for a pull. Raises Refused if it forbids a necessary pull."""
         is_here = self.find_image(request.image) is not None
         if request.pull == "missing":
             return not is_here
@@ -105,18 +105,20 @@ class Images:
         )
 
     def report_path(self, name: str, once: str) -> Path:
-        """The file in which a pull says how far it is. `once`: whose own pull it is."""
+        """The path of a pull's report. `once`: the attempt if the pull is for it alone, else ""."""
         key = f"{self.daemon.address.url} {name} {once}"
         return self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
 
     def forgo(self, job_id: str) -> None:
-        """The job waits for no image any more; a pull that nobody waits for ends."""
+        """Note that the job no longer waits for an image. A pull ends if no job waits for it."""
         for wish in self.folder.glob(f"*{WANTED}/{job_id}"):
             wish.unlink(missing_ok=True)
 
     def follow_pull(self, pull: Path, name: str, anew: bool) -> str | None:
-        """As `get_ready`. Who begins the pull waits a little for it; who finds it under
-        way does not. `anew`: what an earlier pull has said does not count.
+        """Start the pull unless it runs. Returns None once it is done, else its progress.
+
+        A caller that starts the pull waits AT_ONCE seconds for it; later callers do not wait.
+        `anew`: ignore the report of an earlier pull. Raises Refused if the pull failed.
         """
         until = 0.0
         while True:
@@ -134,8 +136,9 @@ class Images:
             time.sleep(0.05)
 
     def pull_refused(self, name: str, words: str) -> Refused:
-        """The error for a pull that failed with these words. It names images of the daemon whose
-        names are like this one.
+        """The error for a pull that failed with these words.
+
+        It suggests images of the daemon with similar names.
         """
         refused = rules.pull_refused(name, words)
         near_names = near_images(self.daemon, name)
@@ -169,14 +172,14 @@ class Images:
         wait_for_lock(pull)
 
     def find_refusal(self, name: str) -> Finding | None:
-        """Why its registry would not give us an image, asked without pulling it; None where it
-        would, or nobody knows.
+        """Ask the registry if we may pull an image, without pulling it.
 
-        Raises CredentialError where the registry wants the key that is not set.
+        Returns the reason if it refuses, a warning if it does not answer in time, and None if it
+        agrees or the answer is unclear. Raises CredentialError if NGC needs a key and none is set.
         """
         login, failure = self.find_login(name)
         if registry_of(name) == HUB_NAME and self.has_mirrors():
-            return None  # they are asked in a pull, and not here
+            return None  # a pull asks the mirrors, this check does not
         path = f"/distribution/{quote(name, safe='/:@')}/json"
         headers = dict(login_header(login))
         try:
@@ -189,24 +192,24 @@ class Images:
             if refused.code not in rules.OF_REGISTRIES:
                 return None
             return Finding.of_error(refused)
-        except Unreachable:  # a daemon that is away says so at the next question
+        except Unreachable:  # if the daemon is away, its next request shows that
             return silent_registry(name)
         return None
 
     def has_mirrors(self) -> bool:
-        """True if the daemon asks mirrors in the place of Docker Hub."""
+        """True if the daemon asks mirrors instead of Docker Hub."""
         config: Any = self.daemon.info().get("RegistryConfig")
         if not isinstance(config, dict):
             return False
         return bool(cast("dict[str, Any]", config).get("Mirrors"))
 
     def find_login(self, name: str) -> tuple[Mapping[str, str], str]:
-        """Who we are to the image's registry, as `find_login` tells it."""
+        """Return (login, why there is none) for the image's registry, as registry_login does."""
         return find_login(registry_of(name), self.settings)
 
 
 def no_key(name: str, why: str) -> CredentialError:
-    """The error for an image of NGC without a key."""
+    """The error for an image of NGC if NGC_KEY is not set."""
     what = f"{name} must be pulled from {NGC}, and NGC_KEY is not set."
     return CredentialError(
         what, why, "Export NGC_KEY, or run:", f"docker login {NGC} -u '$oauthtoken'"
@@ -224,9 +227,9 @@ def silent_registry(name: str) -> Finding:
 
 
 def is_over(report: Mapping[str, Any], joins: bool) -> bool:
-    """True if the report tells the end of an earlier pull.
+    """True if the report is of an earlier pull that has ended, perhaps long ago.
 
-    That may be long ago. Its failure is for those who waited for it, not for one who joins.
+    For a job that joins now, a failure is such an end too. A job that already waited must see it.
     """
     if report.get("done") is True:
         return True
@@ -234,7 +237,7 @@ def is_over(report: Mapping[str, Any], joins: bool) -> bool:
 
 
 def join_pull(pull: Path, job_id: str) -> bool:
-    """Note that the job waits for the pull. True if it has not waited for it before."""
+    """Note that the job waits for the pull. Returns True if it did not wait before."""
     wish = pull.with_suffix(WANTED) / job_id
     make_folders(wish.parent)
     joins = not wish.exists()
@@ -243,7 +246,7 @@ def join_pull(pull: Path, job_id: str) -> bool:
 
 
 def quiet_seconds(pull: Path) -> float:
-    """Seconds since the pull has last said how far it is."""
+    """Seconds since the pull last wrote its progress."""
     try:
         return max(0.0, time.time() - pull.stat().st_mtime)
     except FileNotFoundError:
@@ -251,7 +254,7 @@ def quiet_seconds(pull: Path) -> float:
 
 
 def is_busy(pull: Path) -> bool:
-    """True if a process is at it: it holds the lock as long as it lives."""
+    """True if a process runs the pull. It holds the lock as long as it lives."""
     try:
         with pull.with_suffix(".lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -263,14 +266,14 @@ def is_busy(pull: Path) -> bool:
 
 
 def wait_for_lock(pull: Path) -> None:
-    """Until the process that was started holds the lock or has already said something."""
+    """Wait until the new process holds the lock or has written a report, at most 10 seconds."""
     until = time.monotonic() + 10
     while not pull.exists() and not is_busy(pull) and time.monotonic() < until:
         time.sleep(0.02)
 
 
 def remove_old_reports(folder: Path) -> None:
-    """Remove what pulls have said that ended OLD_SECONDS ago."""
+    """Remove the files of pulls that ended OLD_SECONDS ago."""
     for path in folder.iterdir():
         if path.stat().st_mtime > time.time() - OLD_SECONDS or is_busy(path.with_suffix("")):
             continue

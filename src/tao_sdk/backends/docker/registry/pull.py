@@ -1,4 +1,4 @@
-"""The process that pulls one image, and what it writes down of it for everybody who waits."""
+"""Pull: the process that pulls one image, and its report for everybody who waits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tao_sdk.model.errors import TaoError
 from tao_sdk.model.units import format_clock, format_size
 from tao_sdk.transports.dockerd import Address, Daemon, login_header
 
-TOLD_EVERY = 0.2  # seconds
+TOLD_EVERY = 0.2  # seconds between two reports
 LONGEST_ERROR = 2000  # characters of a registry's words
-MOST_LAYERS = 1000  # of an image; Docker itself makes no more than 127
-SILENCE = 30.0  # seconds without a word after which that is told
+MOST_LAYERS = 1000  # per image; Docker itself makes at most 127
+SILENCE = 30.0  # seconds without progress after which people are told
 WANTED = ".wanted"  # the folder with a file for each job that waits for a pull
 FINISHED = ("Pull complete", "Already exists")
 FETCHED = ("Download complete", "Verifying Checksum", "Extracting", *FINISHED)
@@ -28,9 +28,7 @@ FETCHED = ("Download complete", "Verifying Checksum", "Extracting", *FINISHED)
 
 @dataclass
 class Pulled:
-    """How far a pull is: layers in place of layers known, bytes here of bytes known, seconds since
-    it began.
-    """
+    """The progress of a pull: `layers` done of `known`, `bytes` of `total`, seconds since start."""
 
     layers: int = 0
     known: int = 0
@@ -40,11 +38,11 @@ class Pulled:
 
     @classmethod
     def from_report(cls, report: Mapping[str, Any]) -> Pulled:
-        """The progress that a pull's file tells; none for one that has told nothing yet."""
+        """The progress in a pull's report; zero if the report has none yet."""
         return cls(**report.get("progress", {}))
 
     def describe(self, image: str, quiet: float = 0.0) -> str:
-        """`pulling x: 1 of 2 layers, ETA 0:30`. `quiet`: seconds in which nothing was heard."""
+        """`pulling x: 1 of 2 layers, ETA 0:30`. `quiet`: seconds without a new report."""
         parts: list[str] = []
         if self.known:
             parts.append(f"{self.layers} of {self.known} layers")
@@ -60,13 +58,13 @@ class Pulled:
 
     @property
     def seconds_left(self) -> float:
-        """By its speed so far; at least one byte has to be here."""
+        """The seconds left at the average speed so far. Needs at least one byte."""
         return (self.total - self.bytes) * self.seconds / self.bytes
 
 
 @dataclass
 class Layers:
-    """The layers of an image, as the daemon's lines tell of them."""
+    """The layers of an image, by the daemon's progress lines."""
 
     began: float = field(default_factory=time.monotonic)
     state: dict[str, str] = field(default_factory=dict[str, str])
@@ -74,7 +72,7 @@ class Layers:
     size: dict[str, int] = field(default_factory=dict[str, int])
 
     def add_line(self, line: Mapping[str, Any]) -> None:
-        """Note what a line of the daemon tells of a layer."""
+        """Note the state of a layer from one of the daemon's lines."""
         layer, word = str(line.get("id", "")), str(line.get("status", ""))
         if not layer or word.startswith("Pulling from"):
             return
@@ -87,7 +85,7 @@ class Layers:
             self.here[layer] = self.size.get(layer, 0)
 
     def add_bytes(self, layer: str, told: Any) -> None:
-        """Note `{"current": bytes, "total": bytes}`; anything else is left out."""
+        """Note `{"current": bytes, "total": bytes}`; ignore anything else."""
         if not isinstance(told, dict):
             return
         detail = cast("dict[str, Any]", told)
@@ -96,14 +94,14 @@ class Layers:
             self.here[layer], self.size[layer] = here, size
 
     def sum_up(self) -> Pulled:
-        """How far the pull of all layers is."""
+        """The progress of all layers together."""
         done = sum(word in FINISHED for word in self.state.values())
         here, size = sum(self.here.values()), sum(self.size.values())
         return Pulled(done, len(self.state), here, size, time.monotonic() - self.began)
 
 
 def main() -> None:
-    """Reads what to pull from standard input; nothing secret is an argument or a file."""
+    """Read the request from standard input and pull. No secret is an argument or in a file."""
     message = json.loads(sys.stdin.buffer.read())
     path = Path(message["pull"])
     with path.with_suffix(".lock").open("a") as lock:
@@ -120,7 +118,7 @@ def main() -> None:
         except TaoError as error:
             words = f"{str(error)[:LONGEST_ERROR]} {message['failure']}"
             write_report(path, {"error": words.strip()})
-        # The end of this process: if nobody is told, the next client begins the pull anew.
+        # This process ends here. Without a report, the next client would start the pull again.
         except Exception as error:  # noqa: BLE001
             words = f"it ended unforeseen: {type(error).__name__}: {error}"
             write_report(path, {"error": words[:LONGEST_ERROR]})
@@ -129,14 +127,14 @@ def main() -> None:
 
 
 def end_when_unwanted(wishes: Path) -> None:
-    """The daemon gives up a pull whose last reader has gone."""
+    """End this process once no job waits. The daemon stops a pull whose last reader is gone."""
     while any(wishes.iterdir()):
         time.sleep(TOLD_EVERY)
     os._exit(0)
 
 
 def pull_image(daemon: Daemon, image: str, login: Mapping[str, str], path: Path) -> None:
-    """Pull the image, and write down how far it is. Raises TaoError in the daemon's words."""
+    """Pull the image, and report the progress. Raises TaoError in the daemon's words."""
     name, tag = split_image_name(image)
     layers, told = Layers(), 0.0
     headers = login_header(login)
@@ -150,7 +148,7 @@ def pull_image(daemon: Daemon, image: str, login: Mapping[str, str], path: Path)
 
 
 def split_image_name(image: str) -> tuple[str, str]:
-    """(name, tag): a digest stays with the name, a port is no tag, no tag means latest."""
+    """Return (name, tag). A digest stays with the name, a port is no tag, no tag means latest."""
     if "@" in image:
         return image, ""
     name, colon, tag = image.rpartition(":")
@@ -160,7 +158,7 @@ def split_image_name(image: str) -> tuple[str, str]:
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Put the report in the place of the one before, whole."""
+    """Replace the report atomically."""
     new = path.with_suffix(".new")
     new.write_text(json.dumps(report))
     new.replace(path)

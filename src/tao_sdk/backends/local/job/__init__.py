@@ -1,1 +1,1 @@
-"""One attempt on this machine: its folder, GPUs and inputs, what is seen of it, its end."""
+"""One attempt on this machine: its folder, its GPUs and inputs, looks at it, and its end."""

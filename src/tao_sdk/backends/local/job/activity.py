@@ -1,4 +1,4 @@
-"""What the processes of a running attempt do now, as /proc tells it. Reads, never writes.
+"""Activity: what a running attempt's processes do now, by /proc. Read-only.
 
 Not here: whether the attempt runs at all (sight.py).
 """
@@ -18,7 +18,7 @@ from tao_sdk.model.printable import printable
 from tao_sdk.transports.process_tree import STOPPED, ProcessTree
 
 MEASURED_SECONDS = 0.5  # between the two reads of the CPU time
-NAME_LENGTH = 64  # characters of a name or path that are shown
+NAME_LENGTH = 64  # the most characters of a name or path to show
 GROUP, USER_TICKS, SYSTEM_TICKS = 2, 11, 12  # fields of /proc/<pid>/stat, counted from the state
 
 # The system calls in which a process waits, by machine and number.
@@ -47,7 +47,7 @@ class Member(NamedTuple):
 
 
 def look_at(folder: Folder) -> Activity:
-    """What the attempt of the folder does; this takes MEASURED_SECONDS."""
+    """Return what the folder's attempt does now. Takes MEASURED_SECONDS."""
     leader = folder.read_identity("process")
     changed_at = log_changed_at(folder)
     if leader is None or not leader.alive:
@@ -72,7 +72,7 @@ def look_at(folder: Folder) -> Activity:
 
 
 def log_changed_at(folder: Folder) -> datetime | None:
-    """When the job last printed; None where it has printed nothing."""
+    """The time at which the job last printed; None if it has printed nothing."""
     try:
         stat = Path(folder.file_path("log")).stat()
     except OSError:
@@ -95,8 +95,9 @@ def read_member(pid: int) -> Member | None:
 
 
 def main_process(leader: int, family: Sequence[Member]) -> MainProcess | None:
-    """The process that has used most CPU time, in whole seconds; of equals the last one below the
-    others. The runner, which leads the first group, is not the command.
+    """The process with the most CPU time in whole seconds, the last of equals.
+
+    The runner's group, the first one, counts only if it is alone: it is not the command.
     """
     commands = [each for each in family if each.group != leader] or family
     if not commands:
@@ -112,7 +113,7 @@ def main_process(leader: int, family: Sequence[Member]) -> MainProcess | None:
 
 
 def waits_in(pid: int) -> str:
-    """The kernel function in which it waits; where the kernel hides that, the system call."""
+    """The kernel function in which a process waits. If the kernel hides it, the system call."""
     function = read_file(pid, "wchan").strip()
     if function not in ("", "0"):
         return shown_text(function)
@@ -125,12 +126,12 @@ def waits_in(pid: int) -> str:
 
 
 def read_from(pid: int, descriptor: str) -> str:
-    """What the descriptor of a system call (hexadecimal) is."""
+    """The file behind a system call's descriptor (hexadecimal); `a file` if not known."""
     return shown_text(read_link(pid, f"fd/{int(descriptor, 16)}")) or "a file"
 
 
 def read_file(pid: int, name: str) -> str:
-    """A file of /proc/<pid>; "" for one that is gone or that we may not read."""
+    """The text of a file in /proc/<pid>; "" if it is gone or not readable."""
     try:
         with Path(f"/proc/{pid}/{name}").open("rb") as file:
             return file.read(4096).decode("utf-8", "replace")

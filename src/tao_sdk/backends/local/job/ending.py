@@ -1,6 +1,6 @@
-"""Ending attempts that somebody has canceled: any number of them, in one wait.
+"""Ending: end any number of canceled attempts in one wait.
 
-The mark `cancel` lies in an attempt's folder before anything here is called.
+The caller first puts the file `cancel` into each attempt's folder.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tao_sdk.backends.local.job import sight
 from tao_sdk.backends.local.job.folder import Folder, is_taken, take_lock
 from tao_sdk.transports import process
 
-QUICK, SLOW = 0.02, 0.2  # seconds between looks at what has not ended
+QUICK, SLOW = 0.02, 0.2  # seconds between looks at attempts that have not ended
 
 
 def wait_for_all(endings: Sequence[Ending], longest: timedelta) -> None:
-    """Until all are over, or the time for that is."""
+    """Wait until all attempts are over, at most `longest`."""
     give_up_at = time.monotonic() + longest.total_seconds()
     left = not_over(endings)
     while left and time.monotonic() <= give_up_at:
@@ -29,24 +29,24 @@ def wait_for_all(endings: Sequence[Ending], longest: timedelta) -> None:
 
 
 def not_over(endings: Sequence[Ending]) -> list[Ending]:
-    """Takes one step towards the end of each."""
+    """Take one step towards the end of each, and return those that are not over."""
     return [ending for ending in endings if not ending.is_over()]
 
 
 class Ending:
     """The end of one attempt that was marked as canceled.
 
-    Its supervisor ends it. Where it has none, we do.
+    Its supervisor ends it. If it has none, this class does.
     """
 
     def __init__(self, folder: Folder, grace: float) -> None:
         self.folder, self.grace = folder, grace
         self.told = False
-        self.asked_at = 0.0  # when we asked the job ourselves
+        self.asked_at = 0.0  # when we ourselves asked the job to end
         self.departed: dict[int, process.Identity] = {}  # its workers in sessions of their own
 
     def is_over(self) -> bool:
-        """One step towards the end; True once it is written down."""
+        """Take one step towards the end. True once the end is recorded."""
         if self.folder.has_file("exit") or not self.folder.has_file("attempt"):
             return True
         supervisor, leader = (
@@ -56,7 +56,7 @@ class Ending:
         if supervisor and supervisor.alive:
             self.tell_supervisor(supervisor)
         elif supervisor and not supervisor.this_space and is_taken(self.folder.file_path("lock")):
-            # it runs in another container of this machine, where its supervisor sees the mark
+            # it runs in another container of this machine; its supervisor there sees the mark
             return False
         elif leader:
             return self.end_job(leader)
@@ -71,11 +71,11 @@ class Ending:
             self.told = True
 
     def end_job(self, leader: process.Identity) -> bool:
-        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when
-        that is why it ended.
+        """End a job that has no supervisor. True once it is over.
 
-        Workers that departed are looked for before each step, while their parents live: afterwards
-        nothing tells whose they are.
+        Asks the job to end, kills it after the grace, and records the end if this is why it ended.
+        Before each step, looks for workers in sessions of their own. This only works while their
+        parents live: afterwards nothing shows which job they belong to.
         """
         found = process.find_departed(leader, thorough=not self.asked_at)
         self.departed.update({one.pid: one for one in found})
@@ -94,13 +94,14 @@ class Ending:
         return False
 
     def kill_departed(self) -> None:
-        """What is left of workers whose launcher has ended: they would keep the GPUs' memory."""
+        """Kill the workers that outlive their launcher: they would keep the GPUs' memory."""
         for one in self.departed.values():
             process.signal_process(one, signal.SIGKILL)
 
     def forestall_start(self) -> None:
-        """Before anybody has taken charge: nobody will any more. Whoever is about
-        to sees the mark.
+        """Record the end of an attempt without a supervisor, so that none starts it any more.
+
+        If somebody has the lock, a supervisor is about to start. It will see the mark `cancel`.
         """
         lock = take_lock(self.folder.file_path("lock"))
         if lock is None:

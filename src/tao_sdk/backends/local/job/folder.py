@@ -1,16 +1,15 @@
-"""A job's folder: the files through which client, supervisor and job know about each other, and the
-order they trust.
+"""A job's folder: the files through which client, supervisor and job communicate, and their order.
 
-    attempt      whose it is; written before the folder gets its name
+    attempt      the attempt's identity; written before the folder gets its name
     command      the shell text
-    log          what the job prints, written by the job itself
-    lock         held by whoever starts or supervises the attempt, and by the job
+    log          the job's output, written by the job itself
+    lock         held by the process that starts or supervises the attempt, and by the job
     supervisor   identity of the supervisor
     waiting      what the supervisor waits for, in words
     process      identity of the job's first process, written by itself before the command starts
-    cancel       someone wants it ended; holds the grace in seconds, for supervisor and job
-    exit         how it ended: appears whole, once, and never changes
-    trouble      what a failing supervisor said
+    cancel       somebody canceled it; holds the grace in seconds, for supervisor and job
+    exit         how it ended: appears complete, once, and never changes
+    trouble      error output of a failing supervisor
 
 Light on purpose, without pathlib: the supervisor imports it.
 """
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
         "trouble"
     ]  # fmt: skip
 
-LONGEST = 1 << 20  # characters of one that are read; the log, which may be longer, is not read so
-RESERVED = 4096  # bytes kept for the exit record, so that a full disk cannot lose it
+LONGEST = 1 << 20  # the most characters to read of a file; the log has another reader
+RESERVED = 4096  # bytes reserved for the exit record, so that a full disk cannot lose it
 
 
 class Folder:
@@ -48,7 +47,7 @@ class Folder:
         return f"{self.path}/{name}"
 
     def read_text(self, name: Name) -> str:
-        """What a file holds; "" while it is not there."""
+        """The text of a file; "" while it is not there."""
         try:
             with open(self.file_path(name), encoding="utf-8", errors="replace") as file:
                 return file.read(LONGEST)
@@ -59,7 +58,7 @@ class Folder:
         return os.path.exists(self.file_path(name))
 
     def put_file(self, name: Name, text: str) -> None:
-        """A file that appears whole or not at all."""
+        """Write a file that appears complete or not at all."""
         aside = f"{self.path}/.{name}.{os.getpid()}"
         create_file(aside, text.encode())
         os.rename(aside, self.file_path(name))
@@ -71,7 +70,7 @@ class Folder:
         create_file(f"{self.path}/.exit", b" " * RESERVED)
 
     def record_exit(self, record: Mapping[str, object]) -> None:
-        """Write down how it ended; whoever was first is right."""
+        """Write the exit record. If there already is one, it stays."""
         import json
 
         aside = f"{self.path}/.exit.{os.getpid()}"
@@ -87,13 +86,13 @@ class Folder:
 
 
 def create_file(path: str, content: bytes) -> None:
-    """A new file that only its owner can read."""
+    """Write a file that only its owner can read."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
 
 
 def discard_file(path: str) -> None:
-    """A file that need not be there any more, or at all."""
+    """Remove a file if it is there."""
     try:  # noqa: SIM105  contextlib takes 4 ms to import
         os.unlink(path)
     except FileNotFoundError:
@@ -101,7 +100,7 @@ def discard_file(path: str) -> None:
 
 
 def publish_file(aside: str, path: str) -> None:
-    """Give a finished file its name, unless that is taken."""
+    """Give a finished file its name, unless the name is taken."""
     try:
         os.link(aside, path)
     except FileExistsError:
@@ -114,8 +113,9 @@ def publish_file(aside: str, path: str) -> None:
 
 
 def take_lock(path: str, kind: int = fcntl.LOCK_EX) -> int | None:
-    """Lock a file for as long as the descriptor, or a child's copy of it, stays open. None when
-    someone has it.
+    """Lock a file, and return its descriptor. None if another process has the lock.
+
+    The lock lasts as long as the descriptor, or a child's copy of it, stays open.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -127,8 +127,9 @@ def take_lock(path: str, kind: int = fcntl.LOCK_EX) -> int | None:
 
 
 def is_taken(path: str) -> bool:
-    """Whether someone has the lock. Those who only look do not see each other. Where there is no
-    file, nobody has it.
+    """True if a process has the lock. False if there is no file.
+
+    Processes that only look do not see each other.
     """
     try:
         fd = take_lock(path, fcntl.LOCK_SH)

@@ -1,9 +1,9 @@
 """The line of jobs that wait for GPUs: first come, first served, among all users of the machine.
 
-Each job has a ticket from its submit until it has its GPUs: a file beside the locks (gpu_locks.py)
-whose name sorts by time, which holds the job and the GPUs that it may take, and which its
-supervisor has locked. The ticket of a supervisor that was killed is locked no more: it counts for
-nothing. Light on purpose: the supervisor imports it.
+Each job has a ticket from its submit until it has its GPUs. A ticket is a file beside the locks
+(gpu_locks.py). Its name sorts by time, and it holds the job and the GPUs that the job may take. The
+supervisor keeps it locked. If the supervisor is killed, the lock is gone and the ticket no longer
+counts. Light on purpose: the supervisor imports it.
 """
 # ruff: noqa: PTH104, PTH108, PTH208
 
@@ -24,8 +24,9 @@ LONGEST_TICKET = 64 * 1024  # bytes
 
 
 class Ticket:
-    """The place in the line of the job of this process. Where no file can be written it holds up
-    nobody, and those before it still come first.
+    """The place of this process's job in the line.
+
+    If its file cannot be written, it holds up nobody, and earlier jobs still come first.
     """
 
     def __init__(self, folder: str, gpus: Sequence[str], job: str) -> None:
@@ -38,9 +39,9 @@ class Ticket:
             self._fd = -1
 
     def allowed_gpus(self, gpus: Sequence[str], count: int) -> tuple[list[str], list[str]]:
-        """(those of the GPUs that no job before this one waits for, the jobs that wait for others).
+        """Return (the GPUs that no earlier job waits for, the earlier jobs that hold GPUs back).
 
-        Fewer than `count` GPUs are enough of an answer: the jobs further on are not asked.
+        Stops as soon as fewer than `count` GPUs are left: the rest of the line does not matter.
         """
         allowed, ahead = list(gpus), list[str]()
         for name in self._names_before():
@@ -53,7 +54,7 @@ class Ticket:
         return allowed, ahead
 
     def _names_before(self) -> list[str]:
-        """The tickets that are older than this one, oldest first."""
+        """The names of the tickets older than this one, oldest first."""
         try:
             names = os.listdir(self.folder)
         except OSError:
@@ -71,11 +72,14 @@ class Ticket:
 
 
 def write_ticket(folder: str, name: str, text: str) -> int:
-    """A locked file that has its name once it is whole; its descriptor. Raises OSError."""
+    """Write a locked file and return its descriptor. Raises OSError.
+
+    The file gets its name once it is complete.
+    """
     aside = f"{folder}/.{name}"
     fd = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | FLAGS, 0o644)
     try:
-        os.fchmod(fd, 0o644)  # everyone may see whether it is locked
+        os.fchmod(fd, 0o644)  # everyone may check its lock
         fcntl.flock(fd, fcntl.LOCK_EX)
         os.write(fd, text.encode())
         os.rename(aside, f"{folder}/{name}")
@@ -87,7 +91,7 @@ def write_ticket(folder: str, name: str, text: str) -> int:
 
 
 def read_ticket(folder: str, name: str) -> tuple[str, frozenset[str]]:
-    """(the job, the GPUs that it may take); no GPUs for a ticket of a job that waits no more."""
+    """Return (the job, the GPUs that it may take). No GPUs if the job no longer waits."""
     try:
         fd = os.open(f"{folder}/{name}", os.O_RDONLY | FLAGS)
     except OSError:
@@ -97,7 +101,7 @@ def read_ticket(folder: str, name: str) -> tuple[str, frozenset[str]]:
             discard_ticket(folder, name)
             return "", frozenset()
         job, *wanted = os.pread(fd, LONGEST_TICKET, 0).decode("utf-8", "replace").split("\n")
-    except OSError:  # no file, a pipe for one
+    except OSError:  # not a plain file, for example a pipe
         return "", frozenset()
     else:
         return job[:LONGEST_NAME], frozenset(wanted)
@@ -106,7 +110,7 @@ def read_ticket(folder: str, name: str) -> tuple[str, frozenset[str]]:
 
 
 def discard_ticket(folder: str, name: str) -> None:
-    """That of another user stays: it counts for nothing."""
+    """Remove a ticket. Another user's ticket stays; without its lock it does not count."""
     try:  # noqa: SIM105  contextlib takes 4 ms to import
         os.unlink(f"{folder}/{name}")
     except OSError:

@@ -1,8 +1,7 @@
-"""Locks on GPUs: one file each, shared by all users of the machine, held by a job's supervisor and
-by the job.
+"""Locks on GPUs: one file per GPU, shared by all users of the machine.
 
-A job takes all the GPUs it needs or none, so that two waiting jobs cannot block each other.
-Light on purpose: the supervisor imports it.
+A job's supervisor and the job itself hold the lock. A job takes all the GPUs it needs or none, so
+that two waiting jobs cannot block each other. Light on purpose: the supervisor imports it.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SHARED = "/run/lock"  # every user's, gone after a restart
+SHARED = "/run/lock"  # writable for every user, empty after a restart
 LONGEST_NAME = 200
 FLAGS = (
     os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)  # a pipe that somebody has put there is opened at once
+)  # O_NONBLOCK: opening a pipe that somebody has put there does not block
 
 
 def lock_folder(own: str) -> str:
-    """Where the locks lie: one place for all users, else `own`."""
+    """The folder of the locks: one for all users, else `own`."""
     return SHARED if os.access(SHARED, os.W_OK | os.X_OK) else own
 
 
 def uuid_of(gpu: str) -> str:
-    """A GPU is called `index:uuid`; only the uuid means the same to everyone."""
+    """The uuid in `index:uuid`. Only the uuid means the same GPU to everyone."""
     return gpu.rpartition(":")[2]
 
 
@@ -38,7 +37,10 @@ def lock_path(folder: str, gpu: str) -> str:
 def take_all(
     folder: str, gpus: Sequence[str], count: int, job: str
 ) -> tuple[dict[str, int], list[str]]:
-    """(GPU -> descriptor of its lock, nobody), or (nothing, the jobs that hold what is missing)."""
+    """Lock `count` of the GPUs.
+
+    Returns (GPU -> descriptor of its lock, []), or ({}, the jobs that hold the other GPUs).
+    """
     taken: dict[str, int] = {}
     holders: list[str] = []
     for gpu in gpus:
@@ -59,7 +61,7 @@ def take_all(
 
 
 def held_by(folder: str, gpu: str) -> str:
-    """The job that holds a GPU; "" when none does."""
+    """The job that holds a GPU; "" if none does."""
     try:
         fd = os.open(lock_path(folder, gpu), os.O_RDONLY | FLAGS)
     except OSError:
@@ -71,7 +73,7 @@ def held_by(folder: str, gpu: str) -> str:
 
 
 def release_locks(taken: dict[str, int]) -> None:
-    """Free them, also where a process that outlives the job has copies of the descriptors."""
+    """Free the locks, even if a process that outlives the job has copies of the descriptors."""
     for fd in taken.values():
         fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
@@ -86,8 +88,10 @@ def try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
 
 
 def open_lock(path: str) -> int:
-    """Opens another user's file too: without O_CREAT, which a sticky folder refuses, and read-only
-    where need be.
+    """Open a lock file, or create it. Also works for another user's file.
+
+    First without O_CREAT, which a sticky folder refuses for another user's file. Read-only if it is
+    not writable.
     """
     while True:
         try:
@@ -105,7 +109,7 @@ def open_lock(path: str) -> int:
 
 
 def sign_lock(fd: int, job: str) -> None:
-    """Say who holds it, where we may."""
+    """Write the job's name into its lock file, if we may write there."""
     try:
         os.ftruncate(fd, 0)
         os.pwrite(fd, job.encode()[:LONGEST_NAME], 0)
@@ -116,5 +120,5 @@ def sign_lock(fd: int, job: str) -> None:
 def lock_holder(fd: int) -> str:
     try:
         return os.pread(fd, LONGEST_NAME, 0).decode("utf-8", "replace").strip() or "someone else"
-    except OSError:  # no file, a pipe for one
+    except OSError:  # not a plain file, for example a pipe
         return "someone else"

@@ -1,8 +1,9 @@
-"""Input links: names outside its results under which a job wants its inputs, one job at a time.
+"""Input links: paths outside a job's results at which the job wants its inputs.
 
-The runner makes a link for each. Here: which live job has which name, so that no other job takes
-it for another source, and the removal of the links at the job's end. `<state>/local/.links/` holds
-a file for each attempt that has such names. Light on purpose: the supervisor imports it.
+The runner makes a link at each path. Here: a register of the live jobs that use each path, so that
+no job uses it for another source, and the removal of the links at the job's end.
+`<state>/local/.links/` holds a file for each attempt with such paths. Light on purpose: the
+supervisor imports it.
 """
 # ruff: noqa: PTH103, PTH104, PTH106, PTH108, PTH110, PTH114, PTH115, PTH117, PTH120, PTH121
 # ruff: noqa: PTH123, PTH208
@@ -19,20 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-LARGEST = 1 << 20  # bytes of a file of ours that are read
+LARGEST = 1 << 20  # the most bytes to read of a file of claims
 
 
 class Claim:
-    """One name that one attempt uses."""
+    """One path that one attempt uses for an input."""
 
     def __init__(
         self, attempt: str, target: str, leads_to: str, ours: bool, folders: list[str]
     ) -> None:
         self.attempt = attempt  # <job id>.<number>
         self.target = target
-        self.leads_to = leads_to  # a path; the start of one, with a slash at its end; an address
+        self.leads_to = leads_to  # a path; the start of a path, ending with a slash; an address
         self.ours = ours  # nothing was at `target` before
-        self.folders = folders  # those above `target` that were not there before, deepest first
+        self.folders = folders  # folders above `target` that did not exist before, deepest first
 
     @property
     def job_id(self) -> str:
@@ -40,11 +41,11 @@ class Claim:
 
     @property
     def is_link(self) -> bool:
-        """Whether `target` is a link that the job has made."""
+        """True if `target` is a link that the job has made."""
         return self.ours and is_link_to(self.target, self.leads_to)
 
     def remove_link(self) -> None:
-        """Remove the link, and the folders that were made for it as far as they are empty."""
+        """Remove the link, and the folders that were made for it if they are empty."""
         if self.is_link:
             os.unlink(self.target)
         for folder in self.folders:
@@ -55,7 +56,7 @@ class Claim:
 
 
 class Taken(Exception):
-    """Another live job uses a name for another source."""
+    """Another live job uses a path for another source."""
 
     def __init__(self, target: str, job: str) -> None:
         super().__init__(target, job)
@@ -63,8 +64,9 @@ class Taken(Exception):
 
 
 def claim_names(home: str, attempt: str, links: Mapping[str, str]) -> None:
-    """Note that an attempt uses these names: target -> what its link leads to. Raises Taken,
-    OSError.
+    """Record that an attempt uses these paths. `links`: target -> its link's source.
+
+    Raises Taken, OSError.
     """
     if not links:
         return
@@ -78,8 +80,9 @@ def claim_names(home: str, attempt: str, links: Mapping[str, str]) -> None:
 
 
 def new_claim(attempt: str, target: str, leads_to: str, others: list[Claim]) -> Claim:
-    """A claim beside those of other live attempts; of two with one source, the last one cleans
-    up.
+    """Make a claim next to those of other live attempts. Raises Taken.
+
+    If two attempts use a path for the same source, the last one to end cleans up.
     """
     same = [other for other in others if other.target == target]
     for other in same:
@@ -111,7 +114,7 @@ def other_holders(home: str, links: Mapping[str, str]) -> dict[str, str]:
 
 
 def in_the_way(home: str, links: Mapping[str, str]) -> list[str]:
-    """Targets at which something lies that is no job's link and does not lead to the source."""
+    """The targets that are occupied by something other than a job's link or the source itself."""
     ours = {each.target for each in Register(home).all_claims() if each.is_link}
     return [
         target
@@ -121,7 +124,7 @@ def in_the_way(home: str, links: Mapping[str, str]) -> list[str]:
 
 
 def find_trouble(folder: Folder) -> str:
-    """What is in the way of an attempt that is about to start, in words; "" for nothing."""
+    """The problem with the input paths of an attempt that is about to start; "" for none."""
     home, attempt = os.path.split(folder.path)
     register = Register(home)
     claims = register.read_claims(attempt)
@@ -132,7 +135,7 @@ def find_trouble(folder: Folder) -> str:
 
 
 def unreadable_claims(path: str) -> str:
-    """That an attempt's own claims cannot be read, where its file is there; else ""."""
+    """The error text if an attempt's file of claims exists and cannot be read; else ""."""
     if not os.path.lexists(path):
         return ""
     return f"{path}: the record of its input links cannot be read"
@@ -168,7 +171,7 @@ class Register:
         os.rename(aside, self.claims_path(attempt))
 
     def read_claims(self, attempt: str) -> list[Claim] | None:
-        """The claims of one attempt; None where it has no file, or one that cannot be read."""
+        """The claims of one attempt; None if it has no file, or the file cannot be read."""
         import json
 
         try:
@@ -179,7 +182,7 @@ class Register:
         return claims_of(attempt, fields)
 
     def claims_of(self, attempt: str) -> list[Claim]:
-        """The claims of one attempt. None that cannot be read: they cost no other attempt."""
+        """The claims of one attempt. Empty if they cannot be read, so that others can go on."""
         return self.read_claims(attempt) or []
 
     def all_claims(self) -> Iterator[Claim]:
@@ -193,7 +196,7 @@ class Register:
             return []
 
     def is_live(self, attempt: str) -> bool:
-        """True while an attempt may start or runs; its supervisor and its command hold a lock."""
+        """True while an attempt may start or runs. Its supervisor and its command hold a lock."""
         folder = Folder(f"{self.home}/{attempt}")
         if folder.has_file("exit") or not folder.has_file("attempt"):
             return False
@@ -232,7 +235,7 @@ def is_list(value: Any) -> bool:
 
 
 def is_in_the_way(target: str, leads_to: str) -> bool:
-    if not os.path.isabs(leads_to):  # what is fetched to a path of its own: the runner looks
+    if not os.path.isabs(leads_to):  # an address that is fetched here: the runner checks the rest
         return os.path.islink(target)
     return os.path.lexists(target) and not is_same_file(target, leads_to)
 

@@ -1,8 +1,7 @@
-"""Looking at attempts: what lies in their folders and what became of their processes. Reads, never
-writes.
+"""Sight: look at attempts, by the files in their folders and the state of their processes.
 
-However many are looked at, no program is started. /proc is walked at most once for what lives, and
-once for what stands still.
+Read-only. However many attempts there are, no program is started. /proc is walked at most once for
+living processes, and once for stopped ones.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tao_sdk.transports.process_tree import ProcessTree, RecentTree
 
 
 class Sight:
-    """One look. What is costly is looked at once, when the first attempt needs it.
+    """One look at any number of attempts. Costly data are read once, when first needed.
 
     `trees` keeps the machine's processes from one look of a client to the next.
     """
@@ -33,7 +32,7 @@ class Sight:
 
     @cached_property
     def sessions(self) -> frozenset[int]:
-        """The sessions of this machine that have a living member."""
+        """The sessions of this machine that have a living process."""
         return frozenset(list_sessions())
 
     def see_folder(self, folder: Folder, results_dir: str, attempt: int) -> Seen:
@@ -42,7 +41,7 @@ class Sight:
         seen = self.see_processes(folder)
         if seen.process.living or seen.supervisor.living:
             return seen
-        if ended := exit_record(folder.read_text("exit")):  # written between the two looks
+        if ended := exit_record(folder.read_text("exit")):  # written since the first read
             return Seen(exit=ended)
         return replace(seen, outcome=outcome_of(results_dir, attempt))
 
@@ -52,8 +51,8 @@ class Sight:
         if life is Life.GONE and process is None:
             life = (
                 Life.TAKEN if is_taken(folder.file_path("lock")) else life
-            )  # the job has it, and is about to begin
-            process = folder.read_identity("process")  # it may have begun meanwhile
+            )  # the job has the lock, and is about to begin
+            process = folder.read_identity("process")  # the job may have begun meanwhile
         return Seen(
             supervisor=life,
             process=self.life_of_session(process, folder, supervised=life.living),
@@ -75,7 +74,10 @@ class Sight:
         return Life.STOPPED if identity.state in STOPPED else Life.ALIVE
 
     def life_of_session(self, leader: Identity | None, folder: Folder, supervised: bool) -> Life:
-        """Of the job's first process, or of what it left behind when nobody clears up after it."""
+        """The state of the job's first process.
+
+        ALIVE also if that is gone, no supervisor cleans up after it, and its session still lives.
+        """
         if leader is None:
             return Life.NEVER
         life = self.life_of(leader, folder)
@@ -88,7 +90,7 @@ class Sight:
         return Life.ALIVE if left else life
 
     def see_stopped(self, folder: Folder, seen: Seen) -> Seen:
-        """With the stopped processes for which everything else of a living job waits."""
+        """Add the stopped processes that everything else of a living job waits for."""
         if seen.process is Life.STOPPED:
             return self.see_below(folder, seen)
         leader = folder.read_identity("process") if seen.process is Life.ALIVE else None
@@ -99,9 +101,9 @@ class Sight:
         return replace(seen, stopped_pids=self.fresh_tree.stopped_processes(leader.pid))
 
     def see_below(self, folder: Folder, seen: Seen) -> Seen:
-        """The same job, with the processes below its first one, which is stopped.
+        """Look at the processes below a job's first process, which is stopped.
 
-        If a signal stopped that one alone, the job is alive: a stopped shell's children run on.
+        If a signal stopped only the first one, the job is alive: a stopped shell's children run on.
         """
         leader = folder.read_identity("process")
         if leader is None or leader.state != STOPPED_BY_SIGNAL:
@@ -122,8 +124,9 @@ def begin_time(folder: Folder) -> float | None:
 
 
 def outcome_of(results_dir: str, attempt: int) -> Outcome | None:
-    """None also where the record cannot be read: one attempt's must not keep the others from being
-    seen.
+    """The outcome in an attempt's manifest. None if there is none, or it cannot be read.
+
+    An unreadable one must not fail the look at the other attempts.
     """
     try:
         return read_outcome(LocalFiles(), results_dir, attempt)

@@ -1,1 +1,1 @@
-"""The process that starts a job, passes signals on, ends it in time and records how it ended."""
+"""The supervisor: starts a job, passes signals on, ends it in time and records how it ended."""

@@ -1,10 +1,10 @@
 """The fork server: a process that starts supervisors for one client, by forking itself.
 
-A new Python takes 15 ms to start, a fork of one that runs takes 2, and the memory of both is the
-same until one of them writes to it. `supervisor_start.py` is the client's end.
+A new Python takes 15 ms to start. A fork of a running one takes 2 ms, and the two share memory
+until one of them writes to it. `supervisor_start.py` is the client's end.
 
-A request is a folder and a message to its supervisor; the answer is what went wrong, or nothing.
-Both have their length before them. Without pathlib, to start quickly.
+A request is a folder and a message to its supervisor. The answer is an error text, or empty. Each
+has its length before it. Without pathlib, to start quickly.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ import sys
 from tao_sdk.backends.local.supervision.supervisor import READY, supervise
 
 REQUESTS, ANSWERS, WORDS = 0, 1, 2  # the descriptors that the client has given us
-# Without a request for so long it ends: a new one has the client's umask and limits of that time.
+# The server ends after this time without a request, because a new one has the client's current
+# umask and limits.
 IDLE_SECONDS = 1.0
 LENGTH_BYTES = 8
 FOLDER_END = b"\0"
 
 
 def main() -> int:
-    """Go into the background, and serve there. Our parent need not wait for our end."""
+    """Go into the background and serve there. The parent need not wait for the server's end."""
     if os.fork():
         return 0
     close_words()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a supervisor ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody needs a supervisor's exit status
     gc.freeze()
     while request := next_request():
         folder, _, message = request.partition(FOLDER_END)
@@ -44,14 +45,17 @@ def close_words() -> None:
 
 
 def next_request() -> bytes:
-    """Empty once the client is gone, or has asked for nothing for a while."""
+    """Read the next request. Empty once the client is gone or has been idle for IDLE_SECONDS."""
     if not select.select([REQUESTS], [], [], IDLE_SECONDS)[0]:
         return b""
     return receive_message(REQUESTS) or b""
 
 
 def start_supervisor(folder: str, message: bytes) -> bytes:
-    """What went wrong, in words. Empty when the supervisor is ready, or none is needed."""
+    """Start a supervisor and return an error text.
+
+    The text is empty once the supervisor is ready, or if none is needed.
+    """
     words, tell = os.pipe()
     child = os.fork()
     if child == 0:
@@ -67,7 +71,10 @@ def start_supervisor(folder: str, message: bytes) -> bytes:
 
 
 def wait_for_end(child: int) -> None:
-    """Until it holds no lock any more. How it ended is thrown away, as SIGCHLD is ignored."""
+    """Wait for the child's end, after which it holds no lock.
+
+    Its exit status is lost, because SIGCHLD is ignored.
+    """
     try:
         os.waitpid(child, 0)
     except ChildProcessError:
@@ -75,8 +82,9 @@ def wait_for_end(child: int) -> None:
 
 
 def become_supervisor(folder: str, message: bytes, tell: int) -> None:
-    """In the child: supervise, in a session of its own. Why it could not begin is said on stderr,
-    which the server reads until the supervisor is ready.
+    """In the child: supervise the attempt, in a session of its own.
+
+    Errors before the start go to stderr. The server reads it until the supervisor is ready.
     """
     try:
         os.setsid()
@@ -90,20 +98,20 @@ def become_supervisor(folder: str, message: bytes, tell: int) -> None:
 
 
 def send_message(pipe: int, content: bytes) -> None:
-    """Content with its length before it."""
+    """Send the content with its length before it."""
     left = len(content).to_bytes(LENGTH_BYTES, "big") + content
     while left:
         left = left[os.write(pipe, left) :]
 
 
 def receive_message(pipe: int) -> bytes | None:
-    """What `send_message` sent. None when the other end was closed before all of it came."""
+    """Receive what `send_message` sent. None if the other end closed before all of it came."""
     length = read_exactly(pipe, LENGTH_BYTES)
     return None if length is None else read_exactly(pipe, int.from_bytes(length, "big"))
 
 
 def read_exactly(pipe: int, length: int) -> bytes | None:
-    """So many bytes. None when the other end was closed before."""
+    """Read `length` bytes. None if the other end closed before."""
     parts: list[bytes] = []
     while length:
         part = os.read(pipe, length)

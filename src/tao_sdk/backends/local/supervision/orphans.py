@@ -1,7 +1,7 @@
 """Orphans: the programs of a job that outlive the shell which waited for them.
 
-A shell dies of the SIGTERM that its program answers by saving. How the program itself ended is then
-what tells of its files, not the shell's 143.
+SIGTERM kills the shell, while its program may save its files and end well. Then the program's own
+exit code tells if its files are complete, and not the shell's 143.
 Light on purpose: the supervisor imports it.
 """
 
@@ -17,14 +17,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tao_sdk.transports.process import Identity
 
-# programs that wait for others and write no checkpoints: that SIGTERM ends them says nothing
+# programs that wait for others and write no checkpoints: their end by SIGTERM says nothing
 WAITING_PROGRAMS = frozenset({"bash", "dash", "sh", "ksh", "zsh", "tee"})
-FIRST_SIGNAL_CODE = 128  # a shell tells so of a child that a signal has ended
+FIRST_SIGNAL_CODE = 128  # a shell's code for a child that signal n has ended is 128 + n
 KILLED = FIRST_SIGNAL_CODE + signal.SIGKILL
 
 
 class Awaited:
-    """The programs that a job's shells wait for, as it is asked to end."""
+    """The programs that a job's shells wait for, at the moment when the job is asked to end."""
 
     def __init__(self, leader: Identity) -> None:
         self.leader = leader.pid
@@ -43,10 +43,10 @@ class Awaited:
         return passed_on and self.leader not in self.shells
 
     def exit_code(self) -> int | None:
-        """The exit code of those programs: KILLED or FAILED where one has it, else the highest.
-        None where a signal other than SIGKILL ended one.
+        """The exit code of the programs: KILLED or FAILED if one has it, else the highest.
 
-        One that its shell saw end, before the shell died, is not known to have.
+        None if another signal than SIGKILL ended one, or if the end of one is not known. The end is
+        not known if the shell itself saw it before the shell died.
         """
         codes = {
             pid: exit_code_of(status)
@@ -64,7 +64,7 @@ class Awaited:
 
 
 def ended_children() -> dict[int, int]:
-    """Process -> wait status, of all our children that have ended."""
+    """Process -> wait status, for all our children that have ended."""
     statuses: dict[int, int] = {}
     while True:
         try:
@@ -77,7 +77,7 @@ def ended_children() -> dict[int, int]:
 
 
 def exit_code_of(status: int) -> int:
-    """As a shell tells it: 128 + n when signal n ended the process."""
+    """The exit code as in a shell: 128 + n if signal n ended the process."""
     if os.WIFSIGNALED(status):
         return FIRST_SIGNAL_CODE + os.WTERMSIG(status)
     return os.WEXITSTATUS(status)

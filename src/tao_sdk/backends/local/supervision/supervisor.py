@@ -1,9 +1,9 @@
 """The supervisor of one job: gets its GPUs, starts it, passes signals on, ends it in time, and
 records how it ended.
 
-A process of its own, forked by the fork server that `submit` asks; it needs nothing but what it
-imports here and lives as long as the job. Nobody has to be there for it: what it knows is in the
-job's folder. Without pathlib, to start quickly.
+It is a process of its own, which lives as long as the job. The fork server forks it when `submit`
+asks. It needs nothing but its imports here, and no client: all its facts are in the job's folder.
+Without pathlib, to start quickly.
 """
 # ruff: noqa: PTH103, PTH106, PTH123
 
@@ -43,11 +43,11 @@ READY = b"."
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 BLOCKED = (*ENDING, signal.SIGCHLD, signal.SIGHUP, signal.SIGPIPE)
 DEFAULTED = (*ENDING, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
-TURN = 1.0  # seconds between looks at the folder when nothing happens
-CLEARING, SLOWEST = 0.02, 0.2  # between looks while the last processes of a job are going away
-RETRY = 0.2  # between tries to get GPUs; jitter comes on top
-# more than the runner has, which ends the command after the same grace and then notes how it went;
-# at most a fifth of the grace
+TURN = 1.0  # seconds between looks at the folder while nothing happens
+CLEARING, SLOWEST = 0.02, 0.2  # seconds between looks while the last processes of a job end
+RETRY = 0.2  # seconds between tries to get GPUs; jitter comes on top
+# extra seconds after the grace before the kill, at most a fifth of the grace: the runner ends the
+# command after the same grace, and then records how it ended
 SETTLING = 2.0
 BLOCK = 4096  # bytes
 HIGH = 200  # descriptors above those that shells use
@@ -55,10 +55,11 @@ SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/
 
 
 def supervise(path: str, message: bytes, tell: int) -> None:
-    """Take charge of the attempt in the folder `path`, until it is over.
+    """Supervise the attempt in the folder `path` until it is over.
 
-    Writes READY to `tell` and closes it, once it has begun to; also when another has the attempt,
-    or it is over already. Raises ValueError for half a message, OSError when it cannot begin.
+    Writes READY to `tell` and closes it once it supervises. Also writes READY if another supervisor
+    has the attempt, or if it is already over. Raises ValueError for an incomplete message, OSError
+    if it cannot begin.
     """
     request = SupervisorMessage.decode(message)
     if request is None:
@@ -72,8 +73,9 @@ def supervise(path: str, message: bytes, tell: int) -> None:
 
 
 def take_charge(folder: Folder) -> int | None:
-    """The folder's lock; None when the attempt needs nobody. One who only looks has the lock for a
-    moment, too.
+    """Take the folder's lock. None if the attempt needs no supervisor.
+
+    Waits for the lock, because a process that only looks also holds it for a moment.
     """
     while True:
         lock = take_lock(folder.file_path("lock"))
@@ -86,22 +88,22 @@ def take_charge(folder: Folder) -> int | None:
 
 
 class Supervisor:
-    """From having the folder's lock to the exit record."""
+    """Supervises one attempt, from the folder's lock to the exit record."""
 
     def __init__(self, folder: Folder, request: SupervisorMessage, lock: int) -> None:
         self.folder, self.request, self.lock = folder, request, lock
         self.gpus: dict[str, int] = {}
         self.leader: Identity | None = None
-        self.ended_by = ""  # "cancel", "time_limit" or "signal": why it was ended, if it was
+        self.ended_by = ""  # why it is to end: "cancel", "time_limit" or "signal"; "" if not
         self.over = False  # the job's first process has ended
         self.departed: dict[
             int, Identity
-        ] = {}  # the job's children in sessions of their own, seen since it is to end
-        self.awaited: Awaited | None = None  # once the job is to end
+        ] = {}  # the job's children in sessions of their own, searched once it is to end
+        self.awaited: Awaited | None = None  # set once the job is to end
         self.limit_at = self.kill_at = float("inf")
-        self.grace = request.grace  # seconds from being asked to end until it is killed
+        self.grace = request.grace  # seconds from SIGTERM to SIGKILL
         self.started = 0.0
-        self.log_cut = False  # the disk had no room for its log
+        self.log_cut = False  # the disk had no space for its log
         self.kill_counter, self.oom_kills = find_kill_counter()
 
     def run(self, tell: int) -> None:
@@ -122,14 +124,14 @@ class Supervisor:
         return self.finish(*self.reap())
 
     def take_ticket(self) -> gpu_line.Ticket | None:
-        """The job's place among those that wait for GPUs; None for a job that needs none."""
+        """Enter the line of jobs that wait for GPUs. None for a job that needs no GPU."""
         request = self.request
         if not request.gpu_count:
             return None
         return gpu_line.Ticket(request.locks, request.gpus, request.job)
 
     def get_gpus(self, ticket: gpu_line.Ticket | None) -> bool:
-        """Wait for all of them. False when it was told to end instead."""
+        """Wait for all GPUs of the job. False if the job is to end instead."""
         try:
             return self.wait_for_gpus(ticket)
         finally:
@@ -151,7 +153,7 @@ class Supervisor:
             self.hear(RETRY * (1 + os.urandom(1)[0] / 256))
 
     def try_gpus(self, ticket: gpu_line.Ticket) -> str:
-        """Take all GPUs that the job needs; what it waits for, or "" once it has them."""
+        """Try to take all GPUs that the job needs. Returns "", or what the job waits for."""
         count = self.request.gpu_count
         allowed, ahead = ticket.allowed_gpus(self.request.gpus, count)
         if len(allowed) < count:
@@ -173,7 +175,7 @@ class Supervisor:
             print(f"{error.filename}: {error.strerror}", file=sys.stderr)
 
     def start(self) -> str:
-        """Start the job; what went wrong, or "" once its program runs."""
+        """Start the job. Returns "" once its program runs, else the error."""
         said, say = os.pipe()
         self.started = time.time()
         pid = os.fork()
@@ -187,8 +189,9 @@ class Supervisor:
         return self.read(said).decode("utf-8", "replace")
 
     def read(self, pipe: int) -> bytes:
-        """All that comes through it. That may take long: a folder of the job may lie on a file
-        system that hangs.
+        """Read the pipe to its end.
+
+        This may take long, because a folder of the job may lie on a file system that hangs.
         """
         words = b""
         while True:
@@ -201,8 +204,9 @@ class Supervisor:
             words += more
 
     def watch(self) -> None:
-        """Until the job's first process has ended. It is not reaped yet, so its id cannot become
-        another's.
+        """Wait until the job's first process has ended.
+
+        The process is not reaped yet, so that no other process can get its id.
         """
         while not self.exited():
             self.turn(TURN)
@@ -215,7 +219,7 @@ class Supervisor:
         )
 
     def clear(self) -> None:
-        """End what the job left running, with the grace that it still has."""
+        """End the processes that the job left running, within the rest of its grace."""
         assert self.leader
         left = living_groups(self.leader)
         for group in left - ({self.leader.pid} if self.ended_by else set()):
@@ -230,7 +234,7 @@ class Supervisor:
             left = living_groups(self.leader)
 
     def turn(self, seconds: float) -> None:
-        """Wait for a signal or a deadline, and do what it asks for."""
+        """Wait for a signal or a deadline, at most `seconds`, and act on it."""
         assert self.leader
         now = time.monotonic()
         self.hear(max(0.0, min(seconds, self.limit_at - now, self.kill_at - now)))
@@ -247,7 +251,7 @@ class Supervisor:
         self.log_cut = self.log_cut or is_full(self.folder.path)
 
     def hear(self, seconds: float) -> None:
-        """Wait for a signal, and see whether the job is to be ended."""
+        """Wait for a signal, at most `seconds`, and end the job if it was canceled or told to."""
         heard = signal.sigtimedwait((*ENDING, signal.SIGCHLD), seconds)
         asked = heard is not None and heard.si_signo in ENDING
         if self.folder.has_file("cancel") and (asked or self.ended_by != "cancel"):
@@ -256,7 +260,7 @@ class Supervisor:
             self.end("signal", self.request.grace)
 
     def end(self, why: str, grace: float) -> None:
-        """Begin to end the job. The first reason stays; a later one can only make it shorter."""
+        """Begin to end the job. The first reason stays. A later one can only shorten the grace."""
         settling = min(SETTLING, grace / 5)
         self.kill_at = min(self.kill_at, time.monotonic() + grace + settling)
         if self.leader and self.exited():
@@ -271,12 +275,15 @@ class Supervisor:
             ask_to_end(self.leader)
 
     def look_for_departed(self) -> None:
-        """While their parents live: afterwards nothing tells whose they are."""
+        """Find the job's children in sessions of their own.
+
+        This only works while their parents live: afterwards nothing shows which job they belong to.
+        """
         assert self.leader
         self.departed.update({one.pid: one for one in find_departed(self.leader)})
 
     def reap(self) -> tuple[int, int]:
-        """(exit code, signal) of the job's first process, or of the program that outlived it."""
+        """Return (exit code, signal) of the job's first process or a program that outlived it."""
         assert self.leader
         status = os.waitpid(self.leader.pid, 0)[1]
         outliving_code = self.outliving_code(status)
@@ -286,10 +293,10 @@ class Supervisor:
         return exit_code_of(status), number
 
     def outliving_code(self, status: int) -> int | None:
-        """The exit code of what a shell waited for, if SIGTERM ended the shell alone; else None.
+        """The exit code of the program that a shell waited for, if SIGTERM ended the shell alone.
 
-        A 0 counts only for a job that is not Complete by it: commands that the shell never ran
-        would count as done.
+        Else None. Also None for a 0 after a signal from outside: the job would become Complete,
+        although its shell may not have run all its commands.
         """
         if self.awaited is None or not self.awaited.shell_died(status):
             return None
@@ -299,12 +306,12 @@ class Supervisor:
         return code
 
     def new_oom_kills(self) -> int:
-        """How often the kernel has ended a process for want of memory since the start."""
+        """The number of processes that the kernel has killed for lack of memory since the start."""
         count = count_oom_kills(self.kill_counter) or 0
         return max(0, count - self.oom_kills)
 
     def finish(self, exit_code: int | None, number: int, trouble: str = "") -> None:
-        """Free the GPUs, then say that it is over."""
+        """Free the GPUs, then write the exit record."""
         gpu_locks.release_locks(self.gpus)
         remove_links(self.folder)
         remove_empty(self.request.results)
@@ -333,8 +340,9 @@ def waiting_for(count: int, why: str) -> str:
 
 
 def make(results: str) -> None:
-    """The place for results is there when the command starts; where that cannot be, only who writes
-    there will fail.
+    """Make the results folder before the command starts.
+
+    If that fails, the job still starts: only a command that writes there will fail.
     """
     try:
         os.makedirs(results, exist_ok=True)
@@ -343,7 +351,7 @@ def make(results: str) -> None:
 
 
 def remove_links(folder: Folder) -> None:
-    """The links that were made for the job's inputs. What fails here a later look does."""
+    """Remove the links that were made for the job's inputs. If it fails, a later look does it."""
     try:
         input_links.release_links(*os.path.split(folder.path))
     except (OSError, ValueError) as error:
@@ -358,7 +366,7 @@ def remove_empty(results: str) -> None:
 
 
 def detach(folder: Folder) -> None:
-    """Let go of the client: nothing of it is read or written any more."""
+    """Detach from the client: replace its standard streams. Errors go to the file `trouble`."""
     null = os.open(os.devnull, os.O_RDWR)
     trouble = os.open(folder.file_path("trouble"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for fd, target in ((null, 0), (null, 1), (trouble, 2)):
@@ -368,8 +376,9 @@ def detach(folder: Folder) -> None:
 def become_the_job(
     folder: Folder, request: SupervisorMessage, gpus: dict[str, int], lock: int, say: int
 ) -> None:
-    """In the child: turn into the command. What cannot be done is said through the pipe, which else
-    closes empty.
+    """In the child: become the command.
+
+    An error goes through the pipe `say`. Without an error, the pipe closes empty.
     """
     try:
         os.setsid()
@@ -393,24 +402,25 @@ def become_the_job(
 
 
 def visible(request: SupervisorMessage, gpus: dict[str, int]) -> dict[bytes, bytes]:
-    """Which GPUs the job sees: those whose locks it got, as `index:uuid`; nothing to say when none
-    were asked for.
-    """
+    """CUDA_VISIBLE_DEVICES with the locked GPUs (`index:uuid`). Empty if the job needs no GPU."""
     indexes = [name.partition(":")[0] for name in gpus]
     return {b"CUDA_VISIBLE_DEVICES": ",".join(indexes).encode()} if request.gpu_count else {}
 
 
 def keep_open(locks: Sequence[int]) -> None:
-    """The job holds the locks too: should its supervisor be killed, they stay until
-    it has ended.
+    """Let the job hold the locks too.
+
+    If its supervisor is killed, the locks stay until the job has ended.
     """
     for fd in locks:
         fcntl.fcntl(fd, fcntl.F_DUPFD, HIGH)
 
 
 def is_full(folder: str) -> bool:
-    """Whether nothing can be written there. Some may write where others may not any more, hence the
-    try.
+    """True if the disk of a folder has no space left for us.
+
+    The free space alone does not tell: some users may still write when others may not. So this
+    tries to write a file.
     """
     probe = f"{folder}/.room"
     try:
@@ -426,10 +436,10 @@ def is_full(folder: str) -> bool:
 
 
 def find_kill_counter() -> tuple[str, int]:
-    """The file that counts how often the kernel ends a process for want of memory, and the count.
+    """Return (the file that counts the kernel's kills for lack of memory, the current count).
 
-    It is that of the control group of this process, or of the whole machine where the group does
-    not tell.
+    It is the file of this process's control group, or of the whole machine if the group has none.
+    ("", 0) if neither has one.
     """
     try:
         with open("/proc/self/cgroup") as file:
@@ -444,7 +454,7 @@ def find_kill_counter() -> tuple[str, int]:
 
 
 def memory_counters(groups: str) -> list[str]:
-    """The files that count for the groups of /proc/self/cgroup: of version 2, else of version 1."""
+    """The counter files for the groups in /proc/self/cgroup: version 2 first, then version 1."""
     counters: dict[int, str] = {}
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -456,7 +466,7 @@ def memory_counters(groups: str) -> list[str]:
 
 
 def count_oom_kills(path: str) -> int | None:
-    """The number behind `oom_kill` in a file of the kernel; None where it has none."""
+    """The number after `oom_kill` in a kernel file; None if it has none."""
     try:
         with open(path) as file:
             words = [line.split() for line in file]

@@ -1,8 +1,8 @@
-"""What the supervisor is told through a pipe: a few numbers and the job's environment, which thus
-lies on no disk.
+"""The message to the supervisor: a few numbers and the job's environment.
 
-Fields end with a NUL, which no path and no variable can hold; the last is a mark, so that half a
-message is no message. Light on purpose: the supervisor imports it.
+It goes through a pipe, so that no disk holds the environment. Each field ends with a NUL, which no
+path and no variable can contain. The last field is a mark that shows that the message is complete.
+Light on purpose: the supervisor imports it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SupervisorMessage:
 
     @classmethod
     def decode(cls, message: bytes) -> SupervisorMessage | None:
-        """None for a message that was cut short: its sender is gone, and nothing may start."""
+        """Read a message. None if it is incomplete: its sender is gone, and nothing may start."""
         fields = message.split(b"\0")
         if fields[-2:] != [WHOLE, b""]:
             return None

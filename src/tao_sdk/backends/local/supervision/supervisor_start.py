@@ -1,6 +1,6 @@
 """Starting supervisors: the client's end of the fork server.
 
-A server does one thing at a time. Submits side by side have one each.
+A server handles one request at a time. Each of several parallel submits has its own server.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from tao_sdk.backends.local.supervision.fork_server import main; sys.exit(main())"
 )
-SOURCE = Path(__file__).parents[4]  # where the package lies
-START_SECONDS = 30.0  # a supervisor is ready within 0.1
+SOURCE = Path(__file__).parents[4]  # the folder of the package
+START_SECONDS = 30.0  # timeout; a supervisor is usually ready within 0.1 s
 
 
 class ServerGone(Exception):
-    """The server ended before it answered: it had nothing to do for a while, or was killed."""
+    """The server ended before it answered: it was idle for a while, or was killed."""
 
 
 class SupervisorStart:
     """Starts supervisors for the jobs of one client.
 
-    `home`, the folder of all jobs, is only for people: it stands in the list of processes.
+    `home`, the folder of all jobs, is only for people: it shows in the list of processes.
     """
 
     def __init__(self, home: str) -> None:
@@ -39,7 +39,7 @@ class SupervisorStart:
         self.idle: list[ForkServer] = []
 
     def prepare_server(self) -> None:
-        """Begin to start a server if none is there. `start_supervisor` tells if it cannot be."""
+        """Begin to start a server if none is idle. `start_supervisor` raises if that fails."""
         self.forget_parents_servers()
         if self.idle:
             return
@@ -49,9 +49,9 @@ class SupervisorStart:
     def start_supervisor(self, folder: str, message: bytes) -> None:
         """Start a supervisor for the attempt in `folder`, and wait until it is ready.
 
-        It is asked for again where a server ended unexpectedly: of two supervisors of one attempt,
-        the first stays. Raises NotStarted, and TimeoutError when that is not known after
-        START_SECONDS.
+        Tries again with a new server if the server ended unexpectedly. This is safe: of two
+        supervisors of one attempt, the first stays. Raises NotStarted, and TimeoutError if there is
+        no answer within START_SECONDS.
         """
         try:
             self.ask_server(self.take_server(), folder, message)
@@ -68,7 +68,7 @@ class SupervisorStart:
     def ask_server(self, server: ForkServer, folder: str, message: bytes) -> None:
         try:
             words = server.start_supervisor(folder, message)
-        except BaseException:  # it may answer later, and not to the next question
+        except BaseException:  # a late answer must not be taken for the next request's
             server.close()
             raise
         self.idle.append(server)
@@ -76,7 +76,7 @@ class SupervisorStart:
             raise NotStarted(words)
 
     def forget_parents_servers(self) -> None:
-        """After a fork of the client: they are still those of its parent."""
+        """Forget the servers after a fork of the client: they still belong to its parent."""
         if self.owner != os.getpid():
             self.owner, self.idle = os.getpid(), []
 
@@ -87,7 +87,7 @@ class SupervisorStart:
 
 
 class ForkServer:
-    """One server, from the start of its process on. Raises NotStarted when there can be none."""
+    """One server, from the start of its process. Raises NotStarted if it cannot start."""
 
     def __init__(self, home: str) -> None:
         argv = [sys.executable or "python3", "-I", "-S", "-c", BOOT, str(SOURCE), home]
@@ -107,8 +107,9 @@ class ForkServer:
             raise NotStarted(f"{argv[0]}: {error.strerror}") from error
 
     def start_supervisor(self, folder: str, message: bytes) -> str:
-        """What went wrong, in its words; "" once the supervisor is ready. Raises NotStarted,
-        ServerGone and TimeoutError.
+        """Return "" once the supervisor is ready, else the server's error text.
+
+        Raises NotStarted, ServerGone and TimeoutError.
         """
         assert self.process.stdin
         request = os.fsencode(folder) + fork_server.FOLDER_END + message
@@ -128,12 +129,14 @@ class ForkServer:
         words = fork_server.receive_message(answers)
         if words is None:
             raise self.explain_end()
-        self.process.wait()  # it went into the background long ago, and leaves a zombie else
+        self.process.wait()  # reap the first process, which ended when the server was forked
         return words.decode("utf-8", "replace")
 
     def explain_end(self) -> Exception:
-        """The server's first process tells whether it came up at all. The second one, which serves,
-        is not ours.
+        """The error for a server that has ended: ServerGone if it had come up, else NotStarted.
+
+        The exit code of the server's first process tells. The second one, which serves, is not our
+        child.
         """
         assert self.process.stderr
         if self.process.wait() == 0:
@@ -142,7 +145,7 @@ class ForkServer:
         return NotStarted(words or f"it ended with {self.process.returncode}")
 
     def close(self) -> None:
-        """It ends once its pipes are closed."""
+        """Close the server's pipes, after which it ends."""
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert pipe
             pipe.close()

@@ -1,1 +1,1 @@
-"""What is known of a cluster: by settings, by looking, and by what a doctor asks."""
+"""Facts about a cluster: from settings, from a survey, and from the doctor's checks."""

@@ -1,4 +1,4 @@
-"""Assumed facts: a cluster that does not answer, taken to have what a job asks for. Pure."""
+"""Assumed facts: if a cluster does not answer, assume that it has what a job asks for. Pure."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ UNCHECKED = (
 
 
 def describe_age(seen_at: datetime) -> str:
-    """What a plan says of facts that the cluster told earlier."""
+    """A plan's note on facts from an earlier answer of the cluster."""
     when = seen_at.astimezone().strftime("%Y-%m-%d %H:%M")
     return f"the cluster did not answer. The plan is made from what it said on {when}."
 
 
 def assumed_facts(site: Site, options: SlurmOptions, spec: JobSpec, now: datetime) -> SlurmFacts:
-    """The partitions, GPUs of a node and container runtime that the job and the settings name.
+    """Facts with the partitions, GPUs per node and container runtime from the job and the settings.
 
-    Without a named partition it is the cluster's default.
+    Without a named partition, the cluster's default partition is assumed.
     """
     site = replace(site, partition=site.partition or CLUSTER_DEFAULT)
     partitions = assumed_partitions(options.partition or site.partition, assumed_gpus(site, spec))
@@ -45,7 +45,7 @@ def assumed_facts(site: Site, options: SlurmOptions, spec: JobSpec, now: datetim
 
 
 def assumed_gpus(site: Site, spec: JobSpec) -> int:
-    """GPUs of a node: as the settings say, or more where the job asks for more of each."""
+    """GPUs per node: from the settings, or more if the job asks for more per node."""
     if not spec.num_nodes:
         return site.gpus_per_node
     return max(site.gpus_per_node, spec.gpu_count)

@@ -1,7 +1,7 @@
-"""What would stop a new user of a cluster: findings in the document's words, with what mends each.
+"""Doctor: what would stop a new user of a cluster, in the document's words, with the fix for each.
 
-One script on the login node asks all of it, and a node, by a job of a few seconds. What follows
-from the answer is pure.
+One script on the login node collects everything. It also runs a job of a few seconds on a node.
+Reading the answer is pure.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ OK, WARNING, ERROR = Severity.OK, Severity.WARNING, Severity.ERROR
 # The first version whose sbatch has --kill-on-invalid-dep for every user, and whose squeue has the
 # fields that parse.py reads.
 OLDEST = (20, 11)
-NODE_SECONDS = 30  # how long the job on a node is waited for, in scripts/doctor.sh
+NODE_SECONDS = 30  # timeout for the job on a node, in scripts/doctor.sh
 GiB = 2**30
 AGAIN = "tao doctor slurm"
-MOST_NAMES = 5  # of converted images
+MOST_NAMES = 5  # the most converted images to name
 NO_FOLDER = "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's shared file system."
-LITTLE_SPACE = 20 * GiB  # room for a handful of checkpoints
+LITTLE_SPACE = 20 * GiB  # enough for a handful of checkpoints
 
 
 def examine_cluster(ssh: Ssh, settings: Settings) -> list[Finding]:
-    """The platform document's preflight, and what else would end a first job.
+    """The platform document's preflight, and other checks for a first job.
 
-    What goes wrong is a finding, not an error.
+    A failure becomes a finding and is not raised.
     """
     try:
         here, missing = site.read_site(settings), []
@@ -68,7 +68,10 @@ def no_base(error: CredentialError) -> Finding:
 
 
 def no_login(ssh: Ssh, error: TaoError) -> Finding:
-    """In the platform document's words where a host was reached and refused the login."""
+    """The finding for a failed login.
+
+    It has the platform document's words if a host was reached and refused the login.
+    """
     if error.code != DENIED:
         return Finding.of_error(error)
     target = ssh.login.user_at(ssh.login.hosts[0])
@@ -82,9 +85,9 @@ def no_login(ssh: Ssh, error: TaoError) -> Finding:
 
 
 def doctor_script(here: Site) -> str:
-    """The survey's script, and the doctor's own.
+    """The survey's script and the doctor's own.
 
-    What concerns the base directory is asked where one is set.
+    Checks of the base directory are left out if none is set.
     """
     values = {"images": "", "account": here.account, "partition": ""}
     if here.base:
@@ -116,7 +119,7 @@ def cluster_findings(seen: Sections, here: Site) -> Iterator[Finding]:
 
 
 def command_findings(seen: Sections) -> Iterator[Finding]:
-    """An error for programs of SLURM that a command over ssh does not find."""
+    """An error if a command over ssh does not find some of SLURM's programs."""
     missing = seen["missing"].split()
     if not missing:
         return
@@ -140,7 +143,7 @@ def version_finding(facts: SlurmFacts) -> Finding:
 
 
 def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
-    """The version, whether the controller is up, and whether the cluster keeps accounts."""
+    """Findings about the version, a controller that is down, and missing accounting."""
     yield version_finding(facts)
     ping = seen["ping"].strip()
     if "is DOWN" in ping and "is UP" not in ping:
@@ -203,7 +206,7 @@ def describe_partition(partition: Partition) -> str:
 
 
 def other_partition(facts: SlurmFacts) -> tuple[str, str]:
-    """(what to do in words, the command) to get a partition that starts jobs of this user."""
+    """Return (advice, command) to get a partition that starts jobs of this user."""
     best = min(usable_partitions(facts), key=partition_rank, default=None)
     if best is None:
         return "Ask the site which partition and account are yours.", ""
@@ -218,7 +221,7 @@ def usable_partitions(facts: SlurmFacts) -> list[Partition]:
 
 
 def partition_rank(partition: Partition) -> tuple[bool, bool, str]:
-    """The order in which partitions are advised: the default, those with GPUs, by name."""
+    """A sort key for advice: the default partition first, then those with GPUs, then by name."""
     return not partition.default, not partition.gpus, partition.name
 
 
@@ -253,7 +256,7 @@ def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
 
 
 def describe_limit(account: str, facts: SlurmFacts) -> str:
-    """`, and may last 4h`; "" where the account has no time limit."""
+    """`, and may last 4h`; "" if the account has no time limit."""
     longest = facts.longest_time(account, "")
     if not longest:
         return ""
@@ -277,14 +280,14 @@ def image_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
 
 
 def login_finding(seen: Sections) -> Finding:
-    """Whether enroot on the login node can log in at NGC."""
+    """Report whether enroot on the login node can log in at NGC."""
     if NGC in seen["logins"].split():
         return Finding(OK, enroot_login.CODE, f"enroot has credentials for {NGC}.")
     return enroot_login.missing_login_finding()
 
 
 def conversion_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
-    """The images that earlier jobs have converted. The section holds lines `BYTES NAME`."""
+    """Report the images that earlier jobs have converted. The section has lines `BYTES NAME`."""
     converted = seen.get("images", "").splitlines()
     if converted:
         yield Finding(OK, "slurm.converted", describe_images(converted))
@@ -303,7 +306,7 @@ def describe_images(lines: list[str]) -> str:
 
 
 def base_findings(seen: Sections, here: Site) -> Iterator[Finding]:
-    """Whether the base directory can be written to, and whether the nodes see it."""
+    """Report whether the base directory is writable, and whether the nodes see it."""
     writable = seen["writable"].strip()
     if writable == "yes":
         yield node_finding(seen["node"].strip(), here)
@@ -313,7 +316,10 @@ def base_findings(seen: Sections, here: Site) -> Iterator[Finding]:
 
 
 def node_finding(text: str, here: Site) -> Finding:
-    """`text`: what the job on a node has printed, `visible from NODE` in its last line."""
+    """Report whether a node sees the base directory.
+
+    `text`: the output of the job on a node; its last line is `visible from NODE` if it does.
+    """
     last = text.splitlines()[-1] if text else f"no answer within {NODE_SECONDS} s"
     if re.search(r"^visible from ", text, re.MULTILINE):
         return Finding(OK, "slurm.base", f"{here.base} can be written to, and is {last}.")
@@ -325,7 +331,7 @@ def node_finding(text: str, here: Site) -> Finding:
 
 
 def space_findings(seen: Sections, here: Site) -> Iterator[Finding]:
-    """The room that is left by the user's quota and on the file system, whichever is less."""
+    """Report the space left: by the user's quota or on the file system, whichever is less."""
     limits = (quota_left(seen["quota"]), disk_free(seen["space"]))
     known = [limit for limit in limits if limit is not None]
     if not known:
@@ -343,7 +349,7 @@ def space_findings(seen: Sections, here: Site) -> Iterator[Finding]:
 
 
 def quota_left(text: str) -> int | None:
-    """Bytes that the quota leaves, or None without a limit.
+    """Bytes left in the quota, or None without a limit.
 
     `text`: the last line of lfs or quota, `PLACE USED QUOTA LIMIT ...` in KiB.
     """
@@ -358,7 +364,7 @@ def quota_left(text: str) -> int | None:
 
 
 def disk_free(text: str) -> int | None:
-    """Bytes free on the file system, or None where df's line does not say."""
+    """Bytes free on the file system, or None if df's line does not say."""
     cells = text.split()
     if len(cells) < 4 or not cells[3].isdigit():
         return None

@@ -1,4 +1,4 @@
-"""The queue: what is ahead of a waiting job, and where it would not have to wait. Pure."""
+"""Queue: the jobs ahead of a waiting job, and the idle nodes elsewhere. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tao_sdk.model.diagnosis import NodeEvent
 
 SHOWN_IDS = 8
-FIELDS = 5  # of a line of scripts/evidence.sh: id|state|mine|partitions|reason
-# Jobs that wait for these hold nobody up.
+FIELDS = 5  # in a line of scripts/evidence.sh: id|state|mine|partitions|reason
+# A job that waits for one of these reasons holds nobody up.
 PASSED_OVER = re.compile(r"JobHeld|Dependency|BeginTime|.*held|QOS|Assoc|Partition")
 HELD_UP_BY_JOBS = re.compile(r"QOS|Assoc|Resources")
 HELD_UP_BY_NODES = re.compile(r"Priority|Resources|ReqNodeNotAvail|Partition")
@@ -22,7 +22,7 @@ NONE_AHEAD = (
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A job in the queue, of the user or of others."""
+    """A job in the queue, of this user or of another."""
 
     id: str
     state: str
@@ -31,14 +31,14 @@ class QueuedJob:
     backend_words: str  # squeue's reason
 
     def may_block(self, other: QueuedJob) -> bool:
-        """True if it waits for nodes of a partition that the other job waits for, too."""
+        """True if it waits for nodes of a partition that the other job waits for too."""
         if self.state != "PENDING" or PASSED_OVER.match(self.backend_words):
             return False
         return not self.partitions.isdisjoint(other.partitions)
 
 
 def read_queue(text: str) -> list[QueuedJob]:
-    """The jobs of squeue's lines, in its order: that of their priority."""
+    """The jobs in squeue's lines, in squeue's order, which is by priority."""
     rows = (line.split("|", FIELDS - 1) for line in text.splitlines())
     return [queued_job(cells) for cells in rows if len(cells) == FIELDS]
 
@@ -49,9 +49,9 @@ def queued_job(cells: Sequence[str]) -> QueuedJob:
 
 
 def waiting_events(reason: str, job_id: str, queue: str, idle: str) -> Iterator[NodeEvent]:
-    """What holds a job up that waits with squeue's `reason`, and where it would not have to wait.
+    """Yield events that say what holds a waiting job up, and where nodes are idle.
 
-    `queue` and `idle` are squeue's and sinfo's lines.
+    `reason`: squeue's reason for the job. `queue` and `idle`: squeue's and sinfo's lines.
     """
     jobs = read_queue(queue)
     if reason.startswith("Priority"):
@@ -63,7 +63,7 @@ def waiting_events(reason: str, job_id: str, queue: str, idle: str) -> Iterator[
 
 
 def priority_events(job_id: str, jobs: Sequence[QueuedJob]) -> Iterator[NodeEvent]:
-    """The jobs ahead of one; where squeue shows none, the user's running jobs."""
+    """The jobs ahead of a job. If squeue shows none, the user's running jobs."""
     ids = [job.id for job in jobs]
     if job_id not in ids:
         return
@@ -112,7 +112,7 @@ def idle_nodes(text: str) -> list[str]:
 
 
 def list_ids(jobs: Sequence[QueuedJob]) -> str:
-    """The first ids, with commas between."""
+    """The first ids, separated by commas."""
     ids = ", ".join(job.id for job in jobs[:SHOWN_IDS])
     if len(jobs) > SHOWN_IDS:
         return f"{ids} and more"

@@ -1,4 +1,4 @@
-"""Site: what the caller's settings say of the cluster, under the names of the platform document."""
+"""Site: the caller's settings for the cluster, under the platform document's names."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ LOGIN_SETTINGS = LoginSettings(
     second_host="name a second login host after a comma",
 )
 POLITE_SECONDS = 15
-FETCH_GB = 10  # some checkpoints: fetched in a minute or two
-# A path that sbatch, srun and the syntax of mounts all take literally.
+FETCH_GB = 10  # a few checkpoints; the download takes a minute or two
+# A path that sbatch, srun and the mount syntax all take literally.
 PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+=-]*")
-# A host or a user that ssh cannot take for an option.
+# A host or a user that ssh cannot mistake for an option.
 LOGIN_NAME = re.compile(r"[A-Za-z0-9_.:\[\]@%+][A-Za-z0-9_.:\[\]@%+-]*")
 
 
 @dataclass(frozen=True)
 class Site:
-    """Defaults of the site and of the user. `base` is the folder on the cluster below which
-    everything of ours lies.
+    """Defaults of the site and of the user.
+
+    `base`: the folder on the cluster that holds all our files.
     """
 
     base: str
@@ -42,7 +43,7 @@ class Site:
     time: timedelta | None = None
     timeout: timedelta | None = None
     cpus_per_gpu: int = 16
-    gpus_per_node: int = 8  # where the cluster does not say
+    gpus_per_node: int = 8  # used if the cluster does not say
     requeue: bool = True
     runtime: str = ""
     sqsh: bool = True
@@ -53,8 +54,9 @@ class Site:
 
 
 def read_site(settings: Settings) -> Site:
-    """Raises CredentialError for a base that is missing, SpecError for a value that
-    cannot be read.
+    """Read the site from the settings.
+
+    Raises CredentialError if the base is missing, SpecError for an invalid value.
     """
     return Site(
         base=read_base(settings),
@@ -76,8 +78,10 @@ def read_site(settings: Settings) -> Site:
 
 
 def read_base(settings: Settings) -> str:
-    """The base directory. Raises CredentialError if none is set, SpecError for characters that
-    SLURM would not take as they are.
+    """The base directory.
+
+    Raises CredentialError if none is set, SpecError for characters that SLURM does not take
+    literally.
     """
     base = read_text(settings, "SLURM_BASE_RESULTS_DIR").rstrip("/")
     if not base:
@@ -94,7 +98,7 @@ def read_base(settings: Settings) -> str:
 
 
 def read_login(settings: Settings) -> Login:
-    """Raises CredentialError naming the variable that is missing."""
+    """Read the ssh login. Raises CredentialError that names the missing settings, SpecError."""
     hosts = read_text(settings, "SLURM_HOSTNAME", "SSH_HOST")
     user = read_text(settings, "SLURM_USER", "SSH_USER")
     names = host_names(hosts)
@@ -118,7 +122,7 @@ def read_login(settings: Settings) -> Login:
 
 
 def key_path(settings: Settings) -> str:
-    """SSH_KEY_PATH with `~` as the caller's home; "" where it is not set."""
+    """SSH_KEY_PATH with `~` as the caller's home; "" if it is not set."""
     key = read_text(settings, "SSH_KEY_PATH")
     if not key:
         return ""
@@ -126,13 +130,13 @@ def key_path(settings: Settings) -> str:
 
 
 def host_names(hosts: str) -> tuple[str, ...]:
-    """The names in a list with commas between, each of them once."""
+    """The names in a comma-separated list, without repeats."""
     stripped = [host.strip() for host in hosts.split(",")]
     return tuple(dict.fromkeys(filter(None, stripped)))
 
 
 def check_login_name(name: str) -> None:
-    """Raises SpecError for what is no name of a host or a user."""
+    """Raise SpecError for an invalid name of a host or a user."""
     if LOGIN_NAME.fullmatch(name):
         return
     what = f"{name!r} is no name of a host or a user."
@@ -140,7 +144,7 @@ def check_login_name(name: str) -> None:
 
 
 def missing_settings(settings: Mapping[str, str | None]) -> CredentialError:
-    """One error for all that are not set, in the document's words."""
+    """One error for all settings without a value, in the document's words."""
     missing = [name for name, value in settings.items() if not value]
     fix = (
         "Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env "
@@ -164,9 +168,9 @@ def list_missing(names: Sequence[str]) -> str:
 
 
 def own_config(settings: Settings) -> str:
-    """The ssh_config in HOME, where ssh would not read it; "" where it does.
+    """The ssh_config in HOME; "" if there is none, or if ssh reads it anyway.
 
-    ssh by itself reads the one in the home that the password file names.
+    By itself, ssh reads only the config in the home from the password file.
     """
     config = settings.home / ".ssh" / "config"
     try:
@@ -179,7 +183,7 @@ def own_config(settings: Settings) -> str:
 
 
 def read_text(settings: Settings, *names: str) -> str:
-    """The first of the settings that is set, "" for none."""
+    """The value of the first of these settings that is set; "" if none is."""
     for name in names:
         text = settings.get(name)
         if text:
@@ -188,7 +192,7 @@ def read_text(settings: Settings, *names: str) -> str:
 
 
 def read_hours(settings: Settings, name: str) -> timedelta | None:
-    """The setting as a time; None where it is not set. Raises SpecError."""
+    """The setting as a time; None if it is not set. Raises SpecError."""
     text = settings.get(name)
     if not text:
         return None
@@ -199,12 +203,15 @@ def read_hours(settings: Settings, name: str) -> timedelta | None:
 
 
 def poll_seconds(settings: Settings) -> float:
-    """Seconds between two questions to a controller. It serves a whole site: ask it seldom."""
+    """Seconds between two requests to a controller. It serves a whole site, so ask it seldom."""
     return float(read_number(settings, "SLURM_POLL_SECONDS", POLITE_SECONDS))
 
 
 def fetch_bytes(settings: Settings) -> int:
-    """Above how many bytes of inputs in S3 a job with GPUs is warned; 0 for never."""
+    """The bytes of S3 inputs above which a job with GPUs gets a warning; 0 for never.
+
+    Raises SpecError.
+    """
     text = settings.get("SLURM_S3_WARN_GB") or str(FETCH_GB)
     try:
         return int(float(text) * 1e9)
@@ -215,7 +222,7 @@ def fetch_bytes(settings: Settings) -> int:
 
 
 def read_number(settings: Settings, name: str, default: int) -> int:
-    """The setting as a number. Raises SpecError for what is no whole number."""
+    """The setting as a number, or `default`. Raises SpecError if it is no whole number."""
     text = settings.get(name)
     if not text:
         return default
@@ -225,7 +232,7 @@ def read_number(settings: Settings, name: str, default: int) -> int:
 
 
 def read_yes(settings: Settings, name: str, default: bool) -> bool:
-    """The setting as a yes or no; any word but the four is a no."""
+    """The setting as yes or no, or `default`. Any value except 1, true, yes and on is a no."""
     text = settings.get(name)
     if not text:
         return default

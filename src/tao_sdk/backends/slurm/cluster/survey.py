@@ -1,4 +1,4 @@
-"""A cluster's answer to what a job needs to know: one script, how it is read, and its cache."""
+"""Survey: read the facts about a cluster with one script, and cache its answer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tao_sdk.model.units import parse_duration
 from tao_sdk.store.private_files import make_folders
 
 FRESH_SECONDS = 600.0
-NEW_SECONDS = 5.0  # a look this young would say the same again
+NEW_SECONDS = 5.0  # an answer this young need not be read again
 KILL_WAIT = 30  # seconds; SLURM's default
 SECTION = "=== "
 Sections = Mapping[str, str]
 
 
 def survey_script(site: Site) -> str:
-    """scripts/survey.sh: all that is asked of a cluster."""
+    """scripts/survey.sh: collects all facts about a cluster."""
     return join_parts(assign_variables({"base": site.base}), load_script("survey"))
 
 
@@ -38,7 +38,10 @@ def split_sections(text: str) -> dict[str, str]:
 
 
 def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
-    """Pure. Raises ControllerSilent when this is no cluster, or its controller does not answer."""
+    """Build the facts from the script's sections. Pure.
+
+    Raises ControllerSilent if this is no cluster, or its controller does not answer.
+    """
     config = read_settings(seen["config"])
     if "ClusterName" not in config:
         raise ControllerSilent(
@@ -61,7 +64,7 @@ def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         accounts=read_account_names(seen["accounts"]),
         walls=walls,
         default_qos=read_default_qos(seen["accounts"]),
-        # An answer that an older release has kept lacks it.
+        # A cached answer of an older release lacks it.
         above=read_ancestors(seen.get("above", "")),
         qos=read_qos_limits(seen["qos"]),
         pyxis="--container-image" in seen["flags"],
@@ -71,7 +74,7 @@ def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
 
 
 def read_account_names(text: str) -> tuple[str, ...]:
-    """The user's accounts, each once, from lines `account|...`."""
+    """The user's accounts without repeats, from lines `account|...`."""
     rows = (line.partition("|") for line in text.splitlines())
     return tuple(dict.fromkeys(account for account, bar, _ in rows if bar))
 
@@ -83,7 +86,7 @@ def read_qos_limits(text: str) -> dict[str, timedelta | None]:
 
 
 def heeds_limits(config: Mapping[str, str]) -> bool:
-    """True if limits of accounts hold jobs up. Many sites only record who has used what."""
+    """True if the cluster enforces the limits of accounts. Many sites only record usage."""
     return re.search(r"limits|safe|all", config.get("AccountingStorageEnforce", "")) is not None
 
 
@@ -92,13 +95,13 @@ def is_new(facts: SlurmFacts) -> bool:
 
 
 def read_settings(text: str) -> dict[str, str]:
-    """`Name = value` lines."""
+    """Name -> value, from lines `Name = value`."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {name.strip(): value.strip() for name, equals, value in pairs if equals}
 
 
 def read_partitions(shown: str, nodes: str) -> dict[str, Partition]:
-    """scontrol's lines, with sinfo's figures of the largest nodes of each."""
+    """The partitions in scontrol's lines, with sinfo's figures for their largest nodes."""
     known: dict[str, Partition] = {}
     for line in shown.splitlines():
         words = read_words(line)
@@ -112,7 +115,7 @@ def read_partitions(shown: str, nodes: str) -> dict[str, Partition]:
 
 
 def read_words(line: str) -> dict[str, str]:
-    """The `Name=value` words of a line."""
+    """Name -> value, from the `Name=value` words of a line."""
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
 
@@ -134,7 +137,7 @@ def read_partition(words: Mapping[str, str]) -> Partition:
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """The names in a list with commas between; () for ALL, which is no limit."""
+    """The names in a comma-separated list; () for ALL, which means no limit."""
     if text == "ALL":
         return ()
     return tuple(text.split(","))
@@ -160,16 +163,16 @@ def read_default_qos(text: str) -> dict[str, str]:
 
 
 def read_associations(text: str) -> list[list[str]]:
-    """Lines `account|partition|qos|maxwall|defaultqos`.
+    """The cells of lines `account|partition|qos|maxwall|defaultqos`.
 
-    The last two are not in an answer that an older release has kept.
+    A cached answer of an older release lacks the last two. Its lines are left out.
     """
     rows = (line.split("|") for line in text.splitlines())
     return [cells for cells in rows if len(cells) == 5]
 
 
 def read_ancestors(text: str) -> dict[str, frozenset[str]]:
-    """Account -> all above it, from lines `account|parent`.
+    """Account -> all accounts above it, from lines `account|parent`.
 
     An account may be in the trees of several clusters.
     """
@@ -182,7 +185,7 @@ def read_ancestors(text: str) -> dict[str, frozenset[str]]:
 
 
 def find_ancestors(account: str, pairs: Collection[tuple[str, str]]) -> frozenset[str]:
-    """All accounts above one, by pairs (account, parent)."""
+    """All accounts above an account, from pairs (account, parent)."""
     known = {account}
     while more := {parent for child, parent in pairs if child in known} - known:
         known |= more
@@ -203,14 +206,17 @@ def with_nodes(known: Partition, cells: list[str]) -> Partition:
 
 
 def count_gpus(gres: str) -> int:
-    """`gpu:8`, `gpu:a100:4(S:0-1),nvme:1`, `(null)`."""
+    """The GPUs in a GRES text, such as `gpu:8`, `gpu:a100:4(S:0-1),nvme:1` or `(null)`."""
     plain = re.sub(r"\([^)]*\)", "", gres)
     counts = (re.fullmatch(r"gpu(?::[^:,]+)?:(\d+)", each) for each in plain.split(","))
     return sum(int(count[1]) for count in counts if count)
 
 
 def read_time_limit(text: str) -> timedelta | None:
-    """`04:00:00`, `2-00:00:00`, `30:00`; None for UNLIMITED, INFINITE and nothing."""
+    """Parse a time such as `04:00:00`, `2-00:00:00`, `30:00`.
+
+    None for UNLIMITED, INFINITE and an empty text.
+    """
     text = text.strip()
     if re.fullmatch(r"\d+:\d+", text):
         text = f"00:{text}"
@@ -230,7 +236,7 @@ def leading_number(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class CachedAnswer:
-    """A cluster's answer in the cache: when it was given, and for which base directory."""
+    """A cluster's answer in the cache, with its time and its base directory."""
 
     time: float
     base: str
@@ -241,7 +247,7 @@ class CachedAnswer:
 
 
 class Surveys:
-    """Answers of a cluster, cached beside the store: a submit then takes one round trip."""
+    """A cluster's answers, cached beside the store so that a submit takes one round trip."""
 
     def __init__(self, folder: Path, ask: Callable[[str], str]) -> None:
         self.folder, self.ask = folder, ask
@@ -253,14 +259,20 @@ class Surveys:
         return self.cache_path(name).exists()
 
     def cached_facts(self, site: Site, name: str) -> SlurmFacts | None:
-        """The cached answer, however old: good enough for what a site hardly ever changes."""
+        """The facts in the cached answer, of any age; None if there is none.
+
+        Good enough for facts that a site hardly ever changes.
+        """
         cached = self.read_cache(self.cache_path(name), site, math.inf)
         if cached is None:
             return None
         return cached.parse_facts(site)
 
     def current_facts(self, site: Site, name: str, fresh: bool = False) -> SlurmFacts:
-        """The cached answer while it is young, else a new one. `fresh`: a new one in any case."""
+        """The facts in the cached answer while it is young, else in a new one.
+
+        `fresh`: ask for a new answer in any case.
+        """
         path = self.cache_path(name)
         cached = None if fresh else self.read_cache(path, site)
         if cached is not None:
@@ -273,7 +285,7 @@ class Surveys:
     def read_cache(
         self, path: Path, site: Site, seconds: float = FRESH_SECONDS
     ) -> CachedAnswer | None:
-        """The cached answer, None if it is older than so many seconds or of another base."""
+        """The cached answer; None if it is older than `seconds`, or for another base."""
         try:
             record = CachedAnswer(**json.loads(path.read_text()))
             is_young = 0 <= time.time() - record.time < seconds
@@ -284,7 +296,7 @@ class Surveys:
         return record
 
     def write_cache(self, path: Path, text: str) -> None:
-        """Where the folder cannot be written to, the cluster is asked again next time."""
+        """Write the cache. If the folder is not writable, the next call asks the cluster again."""
         try:
             make_folders(self.folder)
             partial = path.with_name(f".{path.name}.{os.getpid()}")

@@ -1,1 +1,1 @@
-"""Images on a cluster: what runs them, how they get ready, and the log-in to their registry."""
+"""Images on a cluster: their runtime, their preparation, and the login to their registry."""

@@ -1,6 +1,7 @@
-"""Containers: which program runs an image on the nodes, and the command that starts a task. Pure.
+"""Containers: the program that runs an image on the nodes, and the command that starts a task.
 
-Pyxis (flags of srun) is the documented way. Sites without it use enroot, apptainer or no container.
+Pure. Pyxis (flags of srun) is the documented way. Sites without it use enroot, apptainer or no
+container.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ APPTAINERS = ("apptainer", "singularity")  # one program under its new and its o
 
 @dataclass(frozen=True)
 class Task:
-    """What one task needs in its container."""
+    """The needs of one task in its container."""
 
     mounts: Sequence[Mount] = ()
     gpus: int = 0
@@ -31,16 +32,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Start:
-    """Text for the job's script, quoted for its shell. Both texts use the variable `tao_image`."""
+    """Texts for the job's script, quoted for its shell. Both use the variable `tao_image`."""
 
     srun: str = ""  # options of srun
     task: str = ""  # words before the command, in each task
 
 
 def choose_runtime(options: SlurmOptions, facts: SlurmFacts) -> str:
-    """The job's container runtime, else the site's, else the best that the cluster has; "" if it
-    has none.
-    """
+    """The job's container runtime, else the site's, else the cluster's best; "" for none."""
     return options.container_runtime or facts.site.runtime or next(available_runtimes(facts), "")
 
 
@@ -55,7 +54,7 @@ def available_runtimes(facts: SlurmFacts) -> Iterator[str]:
 
 
 def apptainer_program(facts: SlurmFacts) -> str:
-    """The name under which the cluster has apptainer."""
+    """The name of apptainer on the cluster: its new or its old one."""
     return next((program for program in APPTAINERS if program in facts.programs), APPTAINERS[0])
 
 
@@ -73,7 +72,7 @@ def build_start(runtime: str, task: Task, facts: SlurmFacts) -> Start:
 
 
 def refuse_dividers(path: str) -> None:
-    """Raises SpecError for a path with a comma, a colon or a control character."""
+    """Raise SpecError for a path with a comma, a colon or a control character."""
     if any(character in ",:" or ord(character) < 32 for character in path):
         why = "Commas and colons divide the list of mounts, on SLURM."
         raise SpecError(
@@ -82,7 +81,10 @@ def refuse_dividers(path: str) -> None:
 
 
 def start_with_pyxis(task: Task, _: SlurmFacts) -> Start:
-    """Without the user's home: Python packages installed there would shadow the image's."""
+    """Start with Pyxis, without the user's home.
+
+    Python packages in the home would shadow the image's.
+    """
     words = ["--no-container-mount-home", "--container-writable"]
     if task.mounts:
         words.append(f"--container-mounts={','.join(map(mount_text, task.mounts))}")

@@ -1,7 +1,7 @@
-"""enroot's credentials on the cluster: how `tao doctor` reads them, and how NGC_KEY is put there.
+"""enroot's credentials on the cluster: read them for `tao doctor`, and write NGC_KEY there.
 
-enroot fetches private images on the nodes, also for Pyxis. It reads only its credentials file, not
-NGC_KEY in a job's environment. The key travels through stdin; it is in no argv, log or output.
+enroot fetches private images on the nodes, also for Pyxis. It reads only its credentials file, and
+not NGC_KEY in a job's environment. The key is sent through stdin; no argv, log or output holds it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.ssh import Ssh
 
-FILE = ".config/enroot/.credentials"  # below the user's home, of netrc's form
+FILE = ".config/enroot/.credentials"  # below the user's home, in netrc's form
 REGISTRIES = (NGC, "authn.nvidia.com")
 HUB_LOGIN = "auth.docker.io"
 CODE = "slurm.enroot_credentials"
@@ -42,7 +42,7 @@ def add_credentials_script() -> str:
 
 
 def name_of(registry: str) -> str:
-    """What the file calls a registry; "" is Docker Hub."""
+    """The registry's name in the credentials file; "" is Docker Hub."""
     return registry or HUB_LOGIN
 
 
@@ -62,7 +62,10 @@ def missing_login_finding(registry: str = NGC) -> Finding:
 
 
 def credential_lines(key: str) -> str:
-    """The lines for add_credentials_script. The user's name is literally $oauthtoken."""
+    """The lines for add_credentials_script. The user name is literally $oauthtoken.
+
+    Raises CredentialError for a key with a blank.
+    """
     if not re.fullmatch(r"\S+", key):
         raise CredentialError(
             "NGC_KEY has a blank in it.", "enroot could not read it.", "Export it as NGC shows it."

@@ -1,8 +1,8 @@
-"""Image plans: how a job's image gets ready, and its conversion into a file. Pure.
+"""Image plans: the preparation of a job's image, and its conversion into a file. Pure.
 
 An image is converted once for all jobs that use it. The conversion is a SLURM job of its own, and
-the job that needs it depends on it. Not here: the forms of an image name (image_name.py), what runs
-an image (containers.py).
+the job that needs the image depends on it. Not here: the forms of an image name (image_name.py),
+the runtime of an image (containers.py).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SCRIPT = "image.sbatch"
 
 @dataclass(frozen=True)
 class ImagePlan:
-    """How an image gets ready.
+    """The preparation of an image.
 
     `prepare` is shell text that runs in the attempt's folder before sbatch. It writes the image's
-    final name to the file `image`, and may set `after` to further options of sbatch.
+    final name to the file `image`, and may set `after` to more options of sbatch.
     """
 
     reference: str
@@ -65,7 +65,7 @@ class Conversion:
 
     @property
     def mode(self) -> str:
-        """`anew` to convert in any case, `once` to use the file if it is there."""
+        """`anew`: convert in any case. `once`: use the file if it is there."""
         return "anew" if self.force else "once"
 
     @property
@@ -74,7 +74,10 @@ class Conversion:
 
 
 def build_image_plan(image: str, options: SlurmOptions, facts: SlurmFacts) -> ImagePlan:
-    """How the image gets ready. Raises SpecError for a name in none of the documented forms."""
+    """Plan the preparation of an image.
+
+    Raises SpecError for a name in none of the documented forms.
+    """
     runtime = containers.choose_runtime(options, facts)
     if runtime in ("", NONE):
         return unused_image_plan(image)
@@ -115,7 +118,7 @@ def direct_reference(name: ImageName, runtime: str) -> str:
 def plan_conversion(
     name: ImageName, runtime: str, options: SlurmOptions, facts: SlurmFacts
 ) -> Conversion | None:
-    """The image's conversion; None if it is a file already or the job wants no conversion."""
+    """The image's conversion; None if it is already a file, or the job wants no conversion."""
     if name.file or not wants_conversion(options, facts):
         return None
     path = f"{images_folder(facts.site, facts.base)}/{name.for_file}"
@@ -150,7 +153,7 @@ def images_folder(site: Site, base: str) -> str:
 def plan_notes(
     name: ImageName, runtime: str, conversion: Conversion | None, facts: SlurmFacts
 ) -> Iterator[str]:
-    """What the plan tells the user about the image."""
+    """Yield the plan's notes about the image."""
     if not facts.pyxis:
         yield f"The cluster has no Pyxis: {runtime} runs the image."
     if conversion:
@@ -229,8 +232,8 @@ def conversion_directives(conversion: Conversion, facts: SlurmFacts) -> str:
 def conversion_partition(facts: SlurmFacts, account: str) -> str:
     """The partition of a conversion: the site's, else the documented one, else the default ("").
 
-    A partition that takes no jobs of the account is passed over. A cluster without a default
-    partition converts where its jobs run.
+    Skips a partition that takes no jobs of the account. On a cluster without a default partition,
+    it is the partition of the jobs. Raises SpecError for an invalid setting.
     """
     named = facts.site.conversion_partition
     if named and not re.fullmatch(r"[A-Za-z0-9_.@+,-]+", named):

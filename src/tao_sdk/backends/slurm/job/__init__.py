@@ -1,1 +1,1 @@
-"""What a job needs of the cluster, and where its files lie there. Pure."""
+"""A job's needs on the cluster, and the paths of its files there. Pure."""

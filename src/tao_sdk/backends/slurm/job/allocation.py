@@ -1,7 +1,7 @@
-"""Allocation: nodes, GPUs, CPUs, partitions and time of a job, decided from what it asks for and
-what the cluster has. Pure.
+"""Allocation: nodes, GPUs, CPUs, partitions and time of a job. Pure.
 
-What SLURM would accept and leave pending for ever is refused here.
+They follow from the job's requests and the cluster's size. A request that SLURM would accept and
+leave pending for ever is refused here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tao_sdk.model.units import format_duration
 
 DEFAULT_TIME = timedelta(hours=4)
 CPUS_WITHOUT_GPU = 16
-# The command is asked to end this part of the time limit early, to save what it has.
+# The command gets SIGTERM early by this fraction of the time limit, so that it can save its work.
 LEAD = 0.05
 MINUTE = timedelta(minutes=1)
 OF_PARTITIONS = "of these partitions"
@@ -47,7 +47,7 @@ class PartitionLimit(SpecError):
 
 @dataclass(frozen=True)
 class Allocation:
-    """What is asked of SLURM for one job."""
+    """The request to SLURM for one job's resources."""
 
     nodes: int
     gpus: int  # per node
@@ -60,7 +60,10 @@ class Allocation:
 
 
 def plan_allocation(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Allocation:
-    """Raises SpecError for what the cluster cannot give, with what it can."""
+    """Decide the allocation.
+
+    Raises SpecError if the cluster cannot give it. The error says what the cluster can give.
+    """
     payers = possible_accounts(options.account or facts.site.account, facts)
     choice = choose_partitions(options, facts, payers)
     largest = largest_gpu_count(choice, facts)
@@ -88,7 +91,7 @@ def plan_allocation(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> 
 
 
 def largest_gpu_count(choice: PartitionChoice, facts: SlurmFacts) -> int:
-    """GPUs of the largest node; the site's setting where the cluster shows no partition."""
+    """GPUs of the largest node; the site's setting if the cluster shows no partition."""
     largest = max((partition.gpus for partition in choice.partitions), default=0)
     if not largest and not facts.partitions:
         return facts.site.gpus_per_node
@@ -113,19 +116,19 @@ def drop_small_partitions(choice: PartitionChoice, nodes: int, gpus: int) -> Par
 
 
 def is_exclusive(options: SlurmOptions, gpus: int, largest: int) -> bool:
-    """As asked; else true for a job that takes all GPUs of its nodes."""
+    """True if the job needs whole nodes: the option's value, else if it takes all their GPUs."""
     if options.exclusive is not None:
         return options.exclusive
     return gpus > 0 and gpus >= largest
 
 
 def requested_cpus(spec: JobSpec) -> int:
-    """The CPUs that the job asks for on each node, in whole ones; 0 where it names none."""
+    """The CPUs that the job asks for per node, rounded up; 0 if it names none."""
     return math.ceil(spec.cpus or 0)
 
 
 def default_cpus(gpus: int, choice: PartitionChoice, per_gpu: int) -> int:
-    """CPUs per node of a job that names none: no more than any of the partitions has on a node."""
+    """CPUs per node for a job that names none: at most what every chosen partition has."""
     wanted = CPUS_WITHOUT_GPU
     if gpus:
         wanted = per_gpu * gpus
@@ -136,9 +139,9 @@ def default_cpus(gpus: int, choice: PartitionChoice, per_gpu: int) -> int:
 def drop_weak_partitions(
     choice: PartitionChoice, cpus: int, able: Sequence[Partition]
 ) -> PartitionChoice:
-    """Leave out the partitions without a node of so many CPUs. Raises SpecError if none has one.
+    """Leave out the partitions without a node of `cpus` CPUs. Raises SpecError if none has one.
 
-    `able` are all partitions that could hold the job otherwise.
+    `able`: all partitions that have enough nodes and GPUs for the job.
     """
     if any(has_cpus(partition, cpus) for partition in choice.partitions):
         return choice.narrow(lambda partition: has_cpus(partition, cpus), f"{cpus} CPUs per node")
@@ -146,7 +149,7 @@ def drop_weak_partitions(
 
 
 def too_many_cpus(cpus: int, choice: PartitionChoice, able: Sequence[Partition]) -> SpecError:
-    """The error names another partition where one has so many CPUs on a node."""
+    """The error for too many CPUs. It names another partition if that has enough per node."""
     largest = max(partition.cpus for partition in choice.partitions)
     return FieldError(
         "cpus",
@@ -157,7 +160,7 @@ def too_many_cpus(cpus: int, choice: PartitionChoice, able: Sequence[Partition])
 
 
 def larger_partition(cpus: int, able: Sequence[Partition]) -> str:
-    """`, or use --partition NAME, whose nodes have 128`; "" where no partition has so many."""
+    """`, or use --partition NAME, whose nodes have 128`; "" if no partition has enough CPUs."""
     for partition in able:
         if partition.up and partition.cpus >= cpus:
             return f", or use --partition {partition.name}, whose nodes have {partition.cpus}"
@@ -169,17 +172,17 @@ def larger_partition(cpus: int, able: Sequence[Partition]) -> str:
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """The longest time that the cluster allows the job, and who says so."""
+    """The longest time that the cluster allows the job, and the source of the limit."""
 
     longest: timedelta | None  # None: no limit, or none known
     source: str  # `polar`, `polar with account vision`
-    by_account: timedelta | None = None  # what the qos or the account allows in any partition
+    by_account: timedelta | None = None  # the limit of the qos or the account in any partition
 
 
 def account_limit(
     facts: SlurmFacts, choice: PartitionChoice, payers: Sequence[str], qos: str
 ) -> TimeLimit:
-    """What the job's qos or account allows, whatever the partition does."""
+    """The limit of the job's qos or account. No limit if a partition has a qos of its own."""
     no_limit = TimeLimit(None, "")
     if any(partition.own_qos for partition in choice.partitions):
         return no_limit
@@ -198,7 +201,7 @@ def limit_source(facts: SlurmFacts, payers: Sequence[str], qos: str) -> str:
 
 
 def time_limit(choice: PartitionChoice, account: TimeLimit) -> TimeLimit:
-    """The stricter of what the partitions and the account allow."""
+    """The stricter of the partitions' and the account's limits."""
     partition = longest_limit([partition.max_time for partition in choice.partitions])
     if account.longest is None:
         return TimeLimit(partition, choice.names)
@@ -208,7 +211,7 @@ def time_limit(choice: PartitionChoice, account: TimeLimit) -> TimeLimit:
 
 
 def longest_limit(limits: Sequence[timedelta | None]) -> timedelta | None:
-    """The longest of time limits; None, which is no limit, if one of them is None."""
+    """The longest of the time limits; None (no limit) if one of them is None."""
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits):
         return None
@@ -218,9 +221,10 @@ def longest_limit(limits: Sequence[timedelta | None]) -> timedelta | None:
 def choose_time(
     spec: JobSpec, facts: SlurmFacts, limit: TimeLimit
 ) -> tuple[timedelta, tuple[str, ...]]:
-    """The job's time limit, and notes. Raises PartitionLimit.
+    """Return (the job's time limit, notes).
 
-    A time that was asked for has to be allowed. The default is shortened to what is allowed.
+    Raises PartitionLimit if the requested time is not allowed. The default is shortened to the
+    limit.
     """
     asked = spec.time_limit or facts.site.time
     if asked is None:
@@ -243,7 +247,10 @@ def default_time(limit: TimeLimit) -> tuple[timedelta, tuple[str, ...]]:
 def too_long(
     asked: timedelta, longest: timedelta, limit: TimeLimit, facts: SlurmFacts
 ) -> PartitionLimit:
-    """The error names another partition where that would help: not against the account's limit."""
+    """The error for a time that is too long.
+
+    It names another partition if that helps. It does not help against the account's limit.
+    """
     another = ""
     if limit.by_account is None or asked <= limit.by_account:
         another = longer_partition(asked, facts)
@@ -256,7 +263,7 @@ def too_long(
 
 
 def longer_partition(asked: timedelta, facts: SlurmFacts) -> str:
-    """`, or --partition NAME, which allows it`; "" where no partition does."""
+    """`, or --partition NAME, which allows it`; "" if no partition does."""
     for partition in facts.partitions.values():
         if allows_time(partition, asked):
             return f", or --partition {partition.name}, which allows it"
@@ -266,7 +273,7 @@ def longer_partition(asked: timedelta, facts: SlurmFacts) -> str:
 def choose_timeout(
     spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, time: timedelta
 ) -> float:
-    """Seconds after which the command is asked to end: as asked, else LEAD before SLURM's end."""
+    """Seconds until the command gets SIGTERM: as requested, else LEAD before SLURM's limit."""
     if options.timeout is not None:
         return min(options.timeout, time).total_seconds()
     if spec.time_limit is None and facts.site.timeout is not None:
@@ -275,12 +282,12 @@ def choose_timeout(
 
 
 def slurm_seconds(time: timedelta) -> float:
-    """What SLURM makes of a time limit: whole minutes, as seconds."""
+    """The time limit as SLURM rounds it up to whole minutes, in seconds."""
     return max(1, math.ceil(time / MINUTE)) * 60.0
 
 
 def format_minutes(time: timedelta) -> str:
-    """`1-04:30:00`, as sbatch reads it, in whole minutes: it knows no shorter time."""
+    """The time in sbatch's form, `1-04:30:00`, in whole minutes: sbatch has no finer unit."""
     total = int(slurm_seconds(time) / 60)
     days, rest = divmod(total, 24 * 60)
     clock = f"{rest // 60:02}:{rest % 60:02}:00"

@@ -29,7 +29,7 @@ def spec_findings(
     facts: SlurmFacts,
     mounts: Sequence[Mount],
 ) -> Iterator[Finding]:
-    """Errors that would stop the job and warnings for its user, from what it asks for."""
+    """Errors that would stop the job and warnings for its user, from the job's spec."""
     spec = job.spec
     if spec.image:
         yield from containers.runtime_findings(options, facts)
@@ -43,7 +43,7 @@ def spec_findings(
 
 
 def container_findings(job: PreparedJob, mounts: Sequence[Mount]) -> Iterator[Finding]:
-    """Warnings for paths that lie in the job's container and end with it."""
+    """Warnings for paths that lie only in the job's container and are lost with it."""
     for path in data.lost_outputs(job, mounts):
         yield warning(
             "output.lost",
@@ -74,7 +74,7 @@ def plan_findings(plan: Plan[SlurmRequest], facts: SlurmFacts) -> list[Finding]:
 
 
 def chosen_partitions(decisions: Decisions, facts: SlurmFacts) -> list[Partition]:
-    """The known ones of the partitions that the job asks for; without a directive the default."""
+    """The partitions that the job asks for, as far as known; the default if it asks for none."""
     if decisions.directives.get("partition"):
         return requested_partitions(decisions, facts)
     if facts.default_partition:
@@ -83,7 +83,7 @@ def chosen_partitions(decisions: Decisions, facts: SlurmFacts) -> list[Partition
 
 
 def requested_partitions(decisions: Decisions, facts: SlurmFacts) -> list[Partition]:
-    """The known ones of the partitions in the job's directive."""
+    """The partitions in the job's directive, as far as known."""
     names = decisions.directives.get("partition", "").split(",")
     return [facts.partitions[name] for name in names if name in facts.partitions]
 
@@ -109,7 +109,7 @@ def name_findings(decisions: Decisions, facts: SlurmFacts) -> Iterator[Finding]:
 
 
 def is_strange(account: str, facts: SlurmFacts) -> bool:
-    """True for an account that is not the user's. SLURM's own names are in lower case."""
+    """True for an account that is not the user's. SLURM stores names in lower case."""
     if not account or not facts.accounts:
         return False
     return account.lower() not in facts.accounts
@@ -200,7 +200,7 @@ def account_error(
 
 
 def account_rules(partitions: Sequence[Partition]) -> str:
-    """Whose jobs each of the partitions takes, and what SLURM does with others."""
+    """The accounts that each partition takes, and what SLURM does with other jobs."""
     rules = [account_rule(partition) for partition in partitions]
     return f"{' '.join(filter(None, rules))} {NEVER_STARTS}"
 

@@ -1,6 +1,4 @@
-"""Data: which paths of a job lie on the cluster, where they are mounted, and what cannot be read
-from there. Pure.
-"""
+"""Data: a job's paths on the cluster, their mounts, and the paths that nodes cannot read. Pure."""
 
 from __future__ import annotations
 
@@ -16,26 +14,26 @@ from tao_sdk.model.errors import SpecError
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.spec import JobSpec
 
-# Stands in for the caller's folder and home: what resolves to a path below it is on this machine.
+# Replaces the caller's folder and home: a path that resolves below it is on this machine.
 HERE = "/.this-machine"
 STAGE = "Copy it to the cluster's shared file system, and name it lustre:///absolute/path."
 
 
 @dataclass(frozen=True)
 class RequiredPath:
-    """A path that has to be there on the cluster, and who says so."""
+    """A path that must exist on the cluster, and the part of the job that names it."""
 
     path: str
     what: str  # `The input train_data`
 
 
-# What the job names
+# Paths that the job names
 
 
 def required_paths(job: PreparedJob) -> list[RequiredPath]:
     """Every path on the cluster that the job declares. Raises SpecError for one on this machine.
 
-    A path that is declared twice is there once, under its first name.
+    A path that is declared twice is listed once, under its first name.
     """
     first_ones: dict[str, RequiredPath] = {}
     for required in (*input_paths(job), *shared_paths(job), *mount_sources(job.spec)):
@@ -76,9 +74,9 @@ def path_of_this_machine(what: str, value: str) -> SpecError:
 
 
 def all_mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> list[Mount]:
-    """The job's own mounts, then the site's, then what neither shows of the job's needs.
+    """The job's own mounts, then the site's, then mounts for needed paths that neither shows.
 
-    It needs the base directory, its results and its data.
+    A job needs the base directory, its results and its data.
     """
     mounts = add_site_mounts(requested_mounts(job.spec), facts)
     for needed in needed_mounts(job, facts, root):
@@ -88,14 +86,14 @@ def all_mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> list[Mount]:
 
 
 def add_site_mounts(mounts: list[Mount], facts: SlurmFacts) -> list[Mount]:
-    """The mounts and the site's, but for targets that the mounts have."""
+    """The mounts, and the site's mounts for other targets."""
     targets = {mount.target for mount in mounts}
     others = [mount for mount in site_mounts(facts) if mount.target not in targets]
     return [*mounts, *others]
 
 
 def requested_mounts(spec: JobSpec) -> list[Mount]:
-    """What the spec's `mounts` asks for. Raises SpecError for a path of this machine."""
+    """The mounts in the spec's `mounts`. Raises SpecError for a path of this machine."""
     mounts = read_mounts(without_scheme(spec.mounts), HERE, HERE)
     for mount in mounts:
         if mount.volume or within(mount.source, HERE):
@@ -105,7 +103,7 @@ def requested_mounts(spec: JobSpec) -> list[Mount]:
 
 
 def without_scheme(given: Any) -> Any:
-    """Mounts with plain paths where they were written as lustre:// or slurm:// addresses."""
+    """The mounts with lustre:// and slurm:// addresses as plain paths."""
     if isinstance(given, str):
         return re.sub(r"^(lustre|slurm)://", "", given)
     if isinstance(given, Mapping):
@@ -117,7 +115,7 @@ def without_scheme(given: Any) -> Any:
 
 
 def site_mounts(facts: SlurmFacts) -> list[Mount]:
-    """SLURM_CONTAINER_MOUNTS, else the documented /lustre where the cluster has it."""
+    """The mounts in SLURM_CONTAINER_MOUNTS, else the documented /lustre if the cluster has it."""
     texts: Sequence[str] = facts.folders
     if facts.site.mounts:
         texts = facts.site.mounts.split(",")
@@ -126,9 +124,9 @@ def site_mounts(facts: SlurmFacts) -> list[Mount]:
 
 
 def needed_mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> Iterator[Mount]:
-    """What the job cannot do without, each at its own path.
+    """Yield the mounts that the job needs, each at its own path.
 
-    Shared paths are writable: nobody has said what they are for.
+    Shared paths are writable, because nobody has declared their purpose.
     """
     yield Mount(facts.base, facts.base)
     yield Mount(root, root)
@@ -143,17 +141,17 @@ def shows_path(mount: Mount, path: str) -> bool:
     return mount.source == mount.target and within(path, mount.source)
 
 
-# What no mount holds
+# Paths that no mount holds
 
 
 def lost_outputs(job: PreparedJob, mounts: Sequence[Mount]) -> list[str]:
-    """Outputs that the spec places on no writable mount: they are gone when the container ends."""
+    """Outputs that the spec puts on no writable mount: they are lost with the container."""
     writable = [mount.target for mount in mounts if not mount.read_only]
     return [path for path in job.data.chosen_outputs if not is_below(path, writable)]
 
 
 def unmounted_paths(job: PreparedJob, mounts: Sequence[Mount]) -> list[tuple[str, str]]:
-    """(key, path) of what the spec names, nobody declares and no mount holds."""
+    """Return (key, path) of the spec's undeclared paths that no mount holds."""
     targets = [mount.target for mount in mounts]
     return [(key, path) for key, path in job.data.undeclared if not is_below(path, targets)]
 

@@ -14,7 +14,7 @@ from tao_sdk.model.fields import FieldError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import parse_size
 
-# What `native` may not change: a job is found again by these, or its submission depends on them.
+# Directives that `native` may not change: they serve to find a job again, or to submit it.
 PROTECTED = frozenset(
     {
         "array",
@@ -37,13 +37,13 @@ PROTECTED = frozenset(
 )
 DIRECTIVE_NAME = re.compile(r"[a-z][a-z0-9-]*")
 ACCOUNT_NAME = re.compile(r"[A-Za-z0-9_.@+-]+")
-PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.,:;@%/&|()\[\]*!=+-]+")  # the shell leaves it as it is
+PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.,:;@%/&|()\[\]*!=+-]+")  # safe in the batch script
 
 
 def sbatch_directives(
     spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, allocation: Allocation
 ) -> dict[str, str]:
-    """Directive -> value; "" for a flag. The job's `native` is laid over ours."""
+    """Directive -> value; "" for a flag. The job's `native` is merged over ours."""
     given = {**resource_directives(spec, allocation), **option_directives(options, facts)}
     if wants_requeue(options, facts):
         given["requeue"] = ""
@@ -90,14 +90,14 @@ def option_directives(options: SlurmOptions, facts: SlurmFacts) -> dict[str, str
 
 
 def wants_requeue(options: SlurmOptions, facts: SlurmFacts) -> bool:
-    """As asked, else as the site does."""
+    """True if SLURM may requeue the job: the option's value, else the site's."""
     if options.requeue is None:
         return facts.site.requeue
     return options.requeue
 
 
 def read_account(account: str) -> str:
-    """SLURM_ACCOUNT, "" where it is not set. Raises SpecError for what is no account's name."""
+    """SLURM_ACCOUNT; "" if it is not set. Raises SpecError for an invalid account name."""
     if account and not ACCOUNT_NAME.fullmatch(account):
         raise SpecError(
             f"SLURM_ACCOUNT is {account!r}.", "", "It is a name of letters, digits and _ . @ + -."
@@ -106,9 +106,9 @@ def read_account(account: str) -> str:
 
 
 def lay_native_over(given: Mapping[str, str], native: Mapping[str, Any]) -> dict[str, str]:
-    """Our directives with the job's `native` over them. Raises SpecError.
+    """Merge the job's `native` over our directives. Raises SpecError.
 
-    A value true makes a flag; false and null leave the directive out.
+    A value of true makes a flag. false and null leave the directive out.
     """
     merged = dict(given)
     for key, value in native.items():
@@ -123,7 +123,7 @@ def lay_native_over(given: Mapping[str, str], native: Mapping[str, Any]) -> dict
 
 
 def read_directive_name(key: str) -> str:
-    """`mail-type` of `mail-type` and `--mail-type`."""
+    """`mail-type` for `mail-type` and `--mail-type`. Raises SpecError for invalid names."""
     name = key.removeprefix("--")
     if not DIRECTIVE_NAME.fullmatch(name):
         raise FieldError(
@@ -143,7 +143,7 @@ def read_directive_name(key: str) -> str:
 
 
 def read_directive_value(name: str, value: Any) -> str:
-    """The value as text, a list with commas between."""
+    """The value as text; a list is joined with commas. Raises SpecError for unsafe characters."""
     if isinstance(value, (list, tuple)):
         value = ",".join(map(str, cast("Sequence[Any]", value)))
     text = str(value)

@@ -1,4 +1,4 @@
-"""Partitions: those that a job may run in, narrowed step by step to those that can run it. Pure."""
+"""Partitions: the partitions for a job, narrowed step by step to those that can run it. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLUSTER_DEFAULT = "cluster default partition"
 
 @dataclass(frozen=True)
 class PartitionChoice:
-    """Partitions that SLURM may choose from, and notes on those that were left out."""
+    """Partitions that SLURM may choose from, and notes on the ones left out."""
 
     partitions: list[Partition]
     notes: tuple[str, ...] = ()
@@ -27,9 +27,9 @@ class PartitionChoice:
         return ", ".join(partition.name for partition in self.partitions)
 
     def narrow(self, can_run: Callable[[Partition], bool], requirement: str) -> PartitionChoice:
-        """The choice of those that can run the job, with a note on the others.
+        """Keep the partitions that can run the job, with a note on the others.
 
-        The choice stays as it is where none can: that is then an error or a finding.
+        If none can, the choice stays unchanged. Then another check gives an error or a finding.
         """
         able = [partition for partition in self.partitions if can_run(partition)]
         if not able:
@@ -60,7 +60,7 @@ def choose_partitions(
 
 
 def requested_partitions(options: SlurmOptions, facts: SlurmFacts) -> PartitionChoice:
-    """The partitions that are named, else the documented ones, else the cluster's default."""
+    """The named partitions, else the documented ones, else the cluster's default."""
     request = partition_request(options, facts)
     if not request:
         return unnamed_partitions(facts)
@@ -71,20 +71,20 @@ def requested_partitions(options: SlurmOptions, facts: SlurmFacts) -> PartitionC
 
 
 def split_names(text: str) -> list[str]:
-    """The names in a list with commas between."""
+    """The names in a comma-separated list."""
     stripped = [name.strip() for name in text.split(",")]
     return [name for name in stripped if name]
 
 
 def find_partition(name: str, facts: SlurmFacts) -> Partition:
-    """Raises SpecError for a partition that the cluster does not have."""
+    """The partition of that name. Raises SpecError if the cluster does not have it."""
     if name not in facts.partitions:
         raise unknown_partition(name, facts)
     return facts.partitions[name]
 
 
 def partition_request(options: SlurmOptions, facts: SlurmFacts) -> str:
-    """What the job or the settings name: names with commas between, or CLUSTER_DEFAULT, or ""."""
+    """The partitions of the job, else the settings: comma-separated, CLUSTER_DEFAULT, or ""."""
     return options.partition or facts.site.partition
 
 
@@ -135,7 +135,7 @@ def partition_directive(options: SlurmOptions, facts: SlurmFacts, choice: Partit
 def possible_accounts(named: str, facts: SlurmFacts) -> Sequence[str]:
     """The accounts that may be charged: the named one, else all of the user's.
 
-    Of several the cluster chooses.
+    If there are several, the cluster chooses.
     """
     if named:
         return [named]
@@ -150,12 +150,12 @@ def most_nodes(partition: Partition) -> int:
 
 
 def can_hold(partition: Partition, nodes: int, gpus: int) -> bool:
-    """True if the partition has so many nodes with so many GPUs each."""
+    """True if the partition allows `nodes` nodes and has `gpus` GPUs per node."""
     return nodes <= most_nodes(partition) and gpus <= partition.gpus
 
 
 def has_cpus(partition: Partition, cpus: int) -> bool:
-    """True if a node of the partition has so many CPUs, or if that is not known."""
+    """True if a node of the partition has `cpus` CPUs, or if that is not known."""
     return not partition.cpus or cpus <= partition.cpus
 
 

@@ -1,6 +1,4 @@
-"""Paths: where on the cluster a job's files lie, and the name by which SLURM knows an attempt.
-Pure.
-"""
+"""Paths of a job's files on the cluster, and the name of an attempt's SLURM job. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from tao_sdk.model.plan import Attempt
 
 @dataclass(frozen=True)
 class JobHome:
-    """Where to look for a job: below which folders, and whether sacct can be asked."""
+    """The folders in which to look for a job, and whether the cluster has sacct."""
 
     base: str
     results_root: str = ""
@@ -22,25 +20,25 @@ class JobHome:
 
 
 class Paths:
-    """Where an attempt's files lie on the cluster."""
+    """The paths of an attempt's files on the cluster."""
 
     def __init__(self, base: str, job_id: str, number: int) -> None:
         self.base = base
         self.job = f"{base}/jobs/{job_id}"
         self.attempt = f"{self.job}/attempts/{number}"
         self.grace_file = f"{self.attempt}/grace"  # written by a cancel
-        self.killed_file = f"{self.attempt}/killed"  # written by one whose grace was over
+        self.killed_file = f"{self.attempt}/killed"  # written by a cancel after its grace
         self.logs = f"{self.job}/slurm-logs/attempt-{number}"
         self.script = f"{self.job}/sbatch/job_{job_id}.sbatch"
 
 
 def job_name(attempt: Attempt) -> str:
-    """The name of an attempt's SLURM job, by which it can be found without its id."""
+    """The name of an attempt's SLURM job. It serves to find the job without its id."""
     return f"{attempt.job_id}.{attempt.number}"
 
 
 def sbatch_command(at: Paths, attempt: Attempt) -> list[str]:
-    """The call of sbatch that hands an attempt's batch script over."""
+    """The sbatch command that submits an attempt's batch script."""
     return [
         "sbatch",
         "--parsable",

@@ -1,4 +1,4 @@
-"""Record: what an attempt has left on the cluster of its own end, and what that changes. Pure."""
+"""Record: an attempt's own files about its end, and how they correct an observation. Pure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.words import UNEXPLAINED, Why
 
 TIMED_OUT = 124  # the exit code of a command that was ended at its timeout
-TAO_FAILURES = ("FAILURE", "FAILED", "ERROR")  # what status.json says of a training that has failed
+TAO_FAILURES = ("FAILURE", "FAILED", "ERROR")  # the status of a failed training in status.json
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is known from the batch script's file, TAO's status.json and the manifest."""
+    """The contents of the batch script's file, TAO's status.json and the manifest."""
 
     exit_code: int | None = None
     time_limit: bool = False  # the command was ended at its timeout
     tao_status: str = ""  # the last status of status.json, in upper case
     tao_message: str = ""
-    whole: bool = False  # it tells the end of the attempt that was asked for
+    whole: bool = False  # it has the end of the requested attempt
     begun: bool = False  # the batch script has run
-    killed: bool = False  # by a cancel, when its grace was over
+    killed: bool = False  # by a cancel, after its grace
 
     @property
     def tao_failed(self) -> bool:
@@ -39,7 +39,7 @@ def read_record(
 ) -> Record:
     """The record of attempt `number`, from the texts of the three files.
 
-    The batch script's file counts before the manifest; what is of another attempt does not count.
+    The batch script's file wins over the manifest. A file of another attempt is ignored.
     """
     status = read_object(last_status(status_text))
     record = Record(
@@ -63,7 +63,7 @@ def read_object(text: str) -> Mapping[str, Any]:
 
 
 def read_code(ending: Mapping[str, Any]) -> int | None:
-    """The exit code that a file tells, None if it is no number."""
+    """The exit code in a file, None if it is no number."""
     code = ending.get("exit_code")
     if not isinstance(code, int):
         return None
@@ -71,13 +71,13 @@ def read_code(ending: Mapping[str, Any]) -> int | None:
 
 
 def last_status(text: str) -> str:
-    """The last line of status.json with a status in it; "" for none."""
+    """The last line of status.json with a status; "" if there is none."""
     lines = [line for line in text.splitlines() if '"status"' in line]
     return "".join(lines[-1:])
 
 
 def with_record(observed: Observation, record: Record) -> Observation:
-    """The observation, corrected by what the attempt itself tells of its end."""
+    """The observation, corrected by the attempt's own record of its end."""
     if observed.phase is Phase.FAILED:
         return failure_with_record(observed, record)
     if observed.phase is Phase.CANCELED and (record.killed or record.exit_code == KILLED):
@@ -90,7 +90,7 @@ def with_record(observed: Observation, record: Record) -> Observation:
 
 
 def failure_with_record(observed: Observation, record: Record) -> Observation:
-    """A failure, with the cause and the exit code that the attempt itself tells."""
+    """The observation of a failure, with the cause and exit code from the attempt's record."""
     if record.time_limit:
         reason = words.why(Reason.TIME_LIMIT, "slurm, ours")
         return with_reason(replace(observed, exit_code=TIMED_OUT), reason)
@@ -102,7 +102,7 @@ def failure_with_record(observed: Observation, record: Record) -> Observation:
 
 
 def is_killed_script(observed: Observation, record: Record) -> bool:
-    """True if the script was killed: squeue has one word for that and for a failed launch."""
+    """True if the script was killed. squeue has the same word for that and a failed launch."""
     if observed.reason_code is not Reason.NOT_LAUNCHED:
         return False
     return record.begun and observed.exit_code is None
@@ -116,7 +116,7 @@ def tao_failure(record: Record) -> Why:
 
 
 def with_exit_code(observed: Observation, code: int) -> Observation:
-    """The record's exit code: SLURM keeps a code above 128 as a signal.
+    """The observation with the record's exit code, because SLURM stores codes over 128 as signals.
 
     A reason that says more than a code stays.
     """
@@ -127,7 +127,7 @@ def with_exit_code(observed: Observation, code: int) -> Observation:
 
 
 def from_record(record: Record) -> Observation:
-    """How a job ended that SLURM has forgotten."""
+    """The observation of a job that SLURM has forgotten."""
     raw = "by its own record"
     succeeded = record.exit_code == 0 and not record.tao_failed
     phase = Phase.SUCCEEDED if succeeded else Phase.FAILED

@@ -1,1 +1,1 @@
-"""The shell text of this backend, and what Python writes above it."""
+"""The shell scripts of this backend, and the variables that Python puts before them."""

@@ -3,12 +3,11 @@
 Each script is one exec and may run again after a lost reply. read_reply reads its answer.
 
 An attempt has begun once the file `<job_dir>/attempts/<n>/store` is there. `slurm_id` is written
-beside it when SLURM has answered. Only the script that created the lock file `<n>.lock` submits; it
-removes the lock if nothing was submitted. Where there is `store` without `slurm_id`, SLURM is first
+next to it when SLURM has answered. Only the script that created the lock file `<n>.lock` submits.
+It removes the lock if nothing was submitted. If there is `store` without `slurm_id`, SLURM is first
 asked for a job of that name.
 
-The scripts use builtins of the shell where they can: on a busy login node it takes long to start a
-program.
+The scripts use shell builtins if they can: on a busy login node, it takes long to start a program.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from tao_sdk.backends.slurm.request import Decisions
 from tao_sdk.backends.slurm.scripts.script_files import load_script
 from tao_sdk.model.plan import Attempt
 
-SUBMIT_SECONDS = 180  # after which the client gives up
-# Seconds after which a lock is stale: no step of a submit lasts that long, so its script has died.
+SUBMIT_SECONDS = 180  # timeout of the client
+# Seconds after which a lock is stale: no step of a submit takes that long, so its script has died.
 STALE_LOCK = SUBMIT_SECONDS + 20
 SBATCH_SECONDS = 90
-# How far back sacct looks for a job's name. A job waits and runs no longer between two looks.
+# How far back sacct looks for a job's name. No job waits and runs longer between two looks.
 LOOK_BACK = "now-60days"
-# A user's shell may set these for sbatch, unless the plan does.
+# A user's shell may set these options of sbatch, unless the plan does.
 LEFT_OPEN = ("account", "constraint", "qos", "reservation")
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A script's last answer: one of WORDS and the text after it."""
+    """The last answer of a script: one of WORDS, and the text after it."""
 
     word: str
     text: str = ""
@@ -48,7 +47,10 @@ class Reply:
 
 
 def read_reply(text: str) -> Reply:
-    """The last line of a script that begins with one of WORDS, and the lines after it."""
+    """Read the last line of a script's output that begins with one of WORDS, and the lines after.
+
+    Without such a line, the word is MISSING if paths are missing, else "".
+    """
     lines = text.splitlines()
     missing = tuple(int(line.split()[1]) for line in lines if line.startswith("MISSING "))
     answers = [index for index, line in enumerate(lines) if line.split(" ", 1)[0] in WORDS]
@@ -99,11 +101,11 @@ def attempt_variables(home: JobHome, attempt: Attempt) -> dict[str, str]:
     }
 
 
-UNPACK_COMMAND = "tar xzmf -"  # of stdin; gzip notices when the end is missing
+UNPACK_COMMAND = "tar xzmf -"  # reads stdin; gzip detects a missing end
 
 
 def write_files_script(files: Mapping[str, bytes]) -> str:
-    """Shell text that holds the files and writes them. ssh runs no script that was cut short."""
+    """Shell text that holds the files and writes them. ssh does not run an incomplete script."""
     texts = {name: content.decode("utf-8", "surrogateescape") for name, content in files.items()}
     return " &&\n".join(
         f"printf %s {shlex.quote(text)} >{shlex.quote(name)}" for name, text in texts.items()
@@ -113,7 +115,7 @@ def write_files_script(files: Mapping[str, bytes]) -> str:
 def submit_script(
     decisions: Decisions, attempt: Attempt, folders: Iterable[str], stage: str
 ) -> str:
-    """scripts/submit.sh: run `stage`, which fills the job's folders, and call sbatch."""
+    """scripts/submit.sh: runs `stage`, which fills the job's folders, and calls sbatch."""
     home = decisions.home
     named = [f"SBATCH_{name.upper()}" for name in LEFT_OPEN if name in decisions.directives]
     values = {
@@ -137,14 +139,14 @@ def submit_script(
 
 
 def path_checks(checks: Sequence[RequiredPath]) -> str:
-    """Shell text that prints the numbers of the paths that are not there."""
+    """Shell text that prints the numbers of the missing paths."""
     return "\n".join(
         f"need {number} {shlex.quote(check.path)}" for number, check in enumerate(checks)
     )
 
 
 def sbatch_call(words: Sequence[str]) -> str:
-    """Shell text that calls sbatch. Its arguments come before the name of the batch script."""
+    """Shell text that calls sbatch. The text's arguments go before the batch script's name."""
     *sbatch, name = words
     return f'timeout {SBATCH_SECONDS} {shlex.join(sbatch)} "$@" {shlex.quote(name)}'
 
@@ -156,7 +158,7 @@ def other_folders(home: JobHome, attempt: Attempt, folders: Iterable[str]) -> li
 
 
 def find_script(home: JobHome, attempt: Attempt) -> str:
-    """scripts/find.sh: print the id of the attempt's SLURM job."""
+    """scripts/find.sh: prints the id of the attempt's SLURM job."""
     return join_parts(
         plain_start(),
         assign_variables(attempt_variables(home, attempt)),
@@ -168,9 +170,9 @@ def find_script(home: JobHome, attempt: Attempt) -> str:
 def cancel_script(
     home: JobHome, attempt: Attempt, job_id: str, grace: timedelta, seconds: float
 ) -> str:
-    """scripts/cancel.sh: cancel the attempt's SLURM job.
+    """scripts/cancel.sh: cancels the attempt's SLURM job.
 
-    After the grace, wait so many seconds for its end.
+    After the grace, it waits up to `seconds` for the end.
     """
     values = {
         **attempt_variables(home, attempt),
@@ -198,9 +200,9 @@ def grace_variables(grace: timedelta) -> dict[str, str]:
 def cancel_many_script(
     jobs: Sequence[tuple[str, Paths, Attempt]], grace: timedelta, seconds: float
 ) -> str:
-    """scripts/cancel_many.sh: cancel SLURM jobs by id, each with its attempt's paths.
+    """scripts/cancel_many.sh: cancels SLURM jobs by id, each with its attempt's paths.
 
-    After the grace, wait so many seconds for their end.
+    After the grace, it waits up to `seconds` for their end.
     """
     values = {
         **grace_variables(grace),
@@ -219,7 +221,7 @@ def cancel_many_script(
 
 
 def note_grace(paths: Sequence[Paths]) -> str:
-    """Shell text that writes $grace into the folder of each attempt that still has one."""
+    """Shell text that writes $grace into the folder of each attempt, if the folder exists."""
     return "\n".join(
         f'{{ echo "$grace" >{shlex.quote(at.grace_file)}; }} 2>/dev/null' for at in paths
     )
@@ -234,7 +236,7 @@ def note_killed(paths: Mapping[str, Paths]) -> str:
 
 
 def release_script(home: JobHome, attempt: Attempt) -> str:
-    """scripts/release.sh: remove the attempt's files, but not its results."""
+    """scripts/release.sh: removes the attempt's files, but not its results."""
     return join_parts(
         plain_start(),
         assign_variables(attempt_variables(home, attempt)),

@@ -1,4 +1,5 @@
 """Job scripts: the batch script, which SLURM starts on the first node, and the task script. Pure.
+
 scripts/batch.sh runs scripts/task.sh on every node, and ends with the command's exit code.
 """
 
@@ -38,7 +39,7 @@ def batch_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
 
 
 def directive_line(name: str, value: str) -> str:
-    """A line for sbatch; a directive without a value is a flag."""
+    """A #SBATCH line. A directive without a value is a flag."""
     return f"#SBATCH --{name}={value}" if value else f"#SBATCH --{name}"
 
 
@@ -64,7 +65,10 @@ def srun_command(decisions: Decisions) -> str:
 
 
 def task_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
-    """The script of every node, run in the container. Without an image it starts in the results."""
+    """The script for every node, run in the container.
+
+    Without an image, it starts in the results folder.
+    """
     whole, part = whole_and_part(decisions.timeout)
     values = {
         "d": at.attempt,
@@ -85,13 +89,13 @@ def task_script(decisions: Decisions, at: Paths, attempt: Attempt) -> str:
 
 
 def rendezvous_variables(decisions: Decisions) -> dict[str, str]:
-    """The variables by which ranks find each other, without those that only the node knows."""
+    """The variables with which ranks find each other, except those that only the node knows."""
     nodes, gpus = decisions.nodes, decisions.gpus
     values = single_node(gpus) if nodes == 1 else rendezvous(nodes, gpus, 0, "")
     return {name: value for name, value in values.items() if name not in NODE_VARIABLES}
 
 
 def whole_and_part(seconds: float) -> tuple[str, str]:
-    """(`12`, `0.25`) of 12.25 seconds. Never 1e-05: not every `sleep` reads that."""
+    """Return (`12`, `0.25`) for 12.25 seconds. Never 1e-05: not every `sleep` reads that."""
     whole = int(seconds)
     return str(whole), f"{seconds - whole:.3f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""Script files: the shell text of this folder, as it is sent to the cluster."""
+"""Script files: the shell text in this folder, in the form that is sent to the cluster."""
 
 from __future__ import annotations
 
