@@ -129,9 +129,9 @@ def test_a_flood_of_lines_is_cut_and_the_end_names_the_log(tao: Tao) -> None:
 
 
 def test_a_note_on_a_terminal_shows_no_mark_of_a_colour(tao: Tao) -> None:
-    job = tao.run_detached("sleep 2")
-    code, written = on_terminal(tao, "wait", job)
-    assert code == 0
+    job = tao.run_detached("sleep 600")
+    code, written = on_terminal(tao, "wait", "--timeout", "4s", job)
+    assert code == 5
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written)
     assert f"{job}  Running for " in plain
     assert "<" not in plain

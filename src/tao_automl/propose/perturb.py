@@ -57,13 +57,21 @@ def moved(
 def stepped(found: Range, value: float, unit: float, factor: float, chance: Random) -> float:
     """The coordinate of the value times or divided by the factor."""
     up = chance.random() < 0.5
-    wanted = value * factor if up else value / factor
-    smallest = found.step or (found.high - found.low) / 100 if value == 0 else found.step or 0.0
-    if abs(wanted - value) < smallest:
-        wanted = value + (smallest if up else -smallest)
+    wanted = next_value(found, value, factor, up)
     if not found.low <= wanted <= found.high:
-        wanted = 2 * value - wanted
+        wanted = next_value(found, value, factor, not up)
     return found.place(min(max(wanted, found.low), found.high)) if wanted != value else unit
+
+
+def next_value(found: Range, value: float, factor: float, up: bool) -> float:
+    """The value times or divided by the factor, but at least a step of the parameter away."""
+    smallest = found.step or 0.0
+    if value == 0:
+        smallest = smallest or (found.high - found.low) / 100
+    wanted = value * factor if up else value / factor
+    if abs(wanted - value) >= smallest:
+        return wanted
+    return value + smallest if up else value - smallest
 
 
 def moved_columns(columns: Sequence[Column], units: Sequence[float], chance: Random) -> list[float]:

@@ -57,7 +57,7 @@ def in_threads(
         return context.run(lambda: answer(act, subject))
 
     contexts = [copy_context() for _ in subjects]
-    workers = min(most, len(subjects))
+    workers = max(1, min(most, len(subjects)))
     with ThreadPoolExecutor(workers, thread_name_prefix="tao-side-by-side") as pool:
         try:
             return list(pool.map(in_context, contexts, subjects))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -29,8 +30,8 @@ def client(client_through_proxy: Client) -> Client:
     return client_through_proxy
 
 
-def submit(client: Client, command: str = PRINTS) -> Job:
-    spec = JobSpec(image="tests.local/python:1", command=command, gpu_count=0)
+def submit(client: Client, command: str = PRINTS, **more: Any) -> Job:
+    spec = JobSpec(image="tests.local/python:1", command=command, gpu_count=0, **more)
     return client.submit(spec, "kubernetes").job
 
 
@@ -110,7 +111,7 @@ def test_a_server_that_is_restarted_while_a_job_runs_and_ends_loses_no_line_and_
 def test_a_submit_in_whose_middle_the_server_is_restarted_is_finished_once_or_not_begun(
     client: Client, proxy: FaultProxy, cluster: Cluster, namespace: str, step: str
 ) -> None:
-    """It is killed once it has got the Job, and before the Job is let go."""
+    """It is killed once it has got the Job, and before the Job, which owns a Secret, is let go."""
     client.plan(JobSpec(image="tests.local/python:1", command="true", gpu_count=0), "kubernetes")
     proxy.requests.clear()
 
@@ -130,4 +131,4 @@ def test_a_submit_in_whose_middle_the_server_is_restarted_is_finished_once_or_no
 
 def tried_submit(client: Client) -> None:
     with suppress(Unreachable):
-        submit(client)
+        submit(client, env_vars={"A_TOKEN": "of-a-test"})

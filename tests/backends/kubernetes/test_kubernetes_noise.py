@@ -64,7 +64,7 @@ def test_jobs_end_by_what_the_cluster_and_their_programs_say(client: Client) -> 
     }
     assert decisions == {
         failing.id: (Reason.EXIT_CODE, 3, ("nothing_known", False)),
-        slow.id: (Reason.TIME_LIMIT, 143, ("time_limit", False)),
+        slow.id: (Reason.TIME_LIMIT, 124, ("kubernetes.deadline", False)),
         hungry.id: (Reason.OUT_OF_MEMORY, 137, ("kubernetes.oom", False)),
         unpulled.id: (Reason.PULL_FAILED, None, ("kubernetes.pull", True)),
     }

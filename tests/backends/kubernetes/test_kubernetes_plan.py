@@ -183,7 +183,8 @@ EVERY_OPTION: dict[str, Any] = {
     "gang": "none",
     "ttl": 60,
 }
-OF_GANG_WAIT = {"gang_timeout"}  # has a test of its own
+# Have tests of their own: what waits for all ranks, and which cluster is asked.
+TESTED_APART = {"gang_timeout", "context"}
 EVERY_MOUNT = [
     "pvc://data/coco:/data:ro",
     "configmap://settings:/etc/settings",
@@ -204,7 +205,7 @@ EVERY_FIELD: dict[str, Any] = {
 
 def test_the_manifests_with_every_option_are_as_they_were_read_and_approved() -> None:
     options = {each.name for each in fields(KubernetesOptions)}
-    assert options - EVERY_OPTION.keys() == OF_GANG_WAIT
+    assert options - EVERY_OPTION.keys() == TESTED_APART
     has = {"nvidia.com/mig-1g.5gb": 4, "rdma/ib": 1, "cpu": 64, "memory": 2**38}
     facts = replace(FACTS, nodes=(Node("a", has, labels={"gpu-type": "h100"}),))
     plan = planned(facts, **EVERY_FIELD, options=EVERY_OPTION)

@@ -24,6 +24,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
 
 ALWAYS = 1_000_000
+TWICE = 2  # of a pod seen lately, and of the one that may have taken its place
 GRACE = timedelta(seconds=1)
 
 
@@ -68,7 +69,7 @@ def test_a_log_that_its_node_has_lost_is_told_as_gone(
     """So a kubelet says it that evicted the pod and knows no container of it any more."""
     ref = submit(backend, "echo whole")
     until(lambda: backend.observe([ref])[ref].phase.ended)
-    proxy.refuse(400, "/log?", said='container "tao" in pod "x" is terminated')
+    proxy.refuse(400, "/log?", TWICE, said='container "tao" in pod "x" is terminated')
     with pytest.raises(PathNotFound):
         log_of(backend, ref)
 
@@ -80,7 +81,8 @@ def test_what_a_kubelet_says_in_a_logs_place_is_no_line_of_the_log(
     """So it answers, with 200, once the container's files are gone."""
     ref = submit(backend, "echo whole")
     until(lambda: backend.observe([ref])[ref].phase.ended)
-    proxy.refuse(200, "/log?", said="unable to retrieve container logs for containerd://c6a78f2")
+    gone = "unable to retrieve container logs for containerd://c6a78f2"
+    proxy.refuse(200, "/log?", TWICE, said=gone)
     with pytest.raises(PathNotFound, match="unable to retrieve"):
         list(backend.logs(ref, LogRequest(tail=tail)))
     proxy.refuse(200, "/log?", said="failed to create fsnotify watcher: too many open files\n")
