@@ -149,7 +149,11 @@ def has_code(planned: Planned, code: str) -> bool:
 def machine_findings(
     client: Client, platform: str, planned: Planned, needs: LaunchNeeds
 ) -> Iterator[Finding]:
-    """Findings about the machines that would run the job (GPUs, free disk), and about its image."""
+    """Findings about the machines that would run the job (GPUs, free disk), and about its image.
+    None if the platform could not be asked: the plan says so.
+    """
+    if has_code(planned, NOT_ASKED):
+        return
     backend = client.engine.backend(platform)
     fetches_image = bool(planned.spec.image) and backend.capabilities.needs_image
     if not (fetches_image or needs.gpus.any or needs.free_gb):

@@ -10,6 +10,7 @@ from tao_sdk.backends.docker.job.checks import architecture_findings
 from tao_sdk.client import Client
 from tao_sdk.client.doctor import job_findings
 from tao_sdk.client.job_request import JobRequest
+from tao_sdk.client.launch_checks import LaunchNeeds
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.preflight.requirements import DataNeeds
@@ -30,7 +31,7 @@ def test_the_records_of_a_file_in_a_mount_are_counted(client: Client, tmp_path: 
     assert found["dataset.records"].what == f"notes: {tmp_path}/notes.json records=2"
     assert found["dataset.there"].what == "media: /etc"
     assert found["job.ready"]
-    needs = DataNeeds({"notes": ("fps",), "media": ("fps",)})
+    needs = LaunchNeeds(DataNeeds({"notes": ("fps",), "media": ("fps",)}))
     errors = [
         each.code
         for each in job_findings(client, request, needs)
