@@ -20,6 +20,7 @@ EXTRAS = {
     "kubernetes": "kubernetes, tao_sdk.platforms.kubernetes",
     "brev": "tao_sdk",
     "lepton": "tao_sdk",
+    "automl": "numpy, optuna, tao_automl",
 }
 
 
@@ -52,7 +53,8 @@ def requirements(wheel: Path) -> dict[str, set[str]]:
 def test_all_is_what_the_other_extras_bring(wheel: Path) -> None:
     """They agree with each other in .venv, where both clients are."""
     required = requirements(wheel)
-    assert required["all"] == required["docker"] | required["kubernetes"] != set()
+    brought = [required[extra] for extra in ("docker", "kubernetes", "automl")]
+    assert all(brought) and required["all"] == set().union(*brought)
     assert required.keys() == {"all", *EXTRAS}
     assert set().union(*required.values()) == required["all"]
 

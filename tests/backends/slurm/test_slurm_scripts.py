@@ -17,6 +17,7 @@ from support.shellcheck import complaints, complaints_of_text
 from tao_sdk.backends import shell
 from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.slurm import logs, look
+from tao_sdk.backends.slurm.backend import machines_script
 from tao_sdk.backends.slurm.cluster import doctor, survey
 from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.files import SlurmFiles
@@ -88,6 +89,7 @@ SENT: dict[str, Callable[[], str]] = {
     "new logs": lambda: logs.read_new_script(["/logs"], [Offsets(0, 0)]),
     "survey": lambda: survey.survey_script(Site(BASE)),
     "doctor": lambda: doctor.doctor_script(Site(BASE)),
+    "machines": lambda: machines_script("grizzly", BASE),
     "registries": enroot_login.list_registries_script,
     "credentials": enroot_login.add_credentials_script,
     "task": lambda: staged(PLAN, "task.sh"),

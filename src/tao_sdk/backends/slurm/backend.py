@@ -364,8 +364,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         in the base directory.
         """
         partition = plan.request.decisions.directives.get("partition", "")
-        values = {"partition": partition, "base": self.site.base}
-        answer = self.ssh.run(join_parts(assign_variables(values), load_script("machines")))
+        answer = self.ssh.run(machines_script(partition, self.site.base))
         return parse.read_machines(answer.text)
 
     def private_image_findings(self, plan: Plan[SlurmRequest], registry: str) -> list[Finding]:
@@ -472,3 +471,9 @@ def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoErr
         "",
         "Looking again will tell.",
     )
+
+
+def machines_script(partition: str, base: str) -> str:
+    """The script that tells what the login node knows of the partitions' machines."""
+    values = {"partition": partition, "base": base}
+    return join_parts(assign_variables(values), load_script("machines"))
