@@ -132,7 +132,7 @@ def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(
     jobs, line, tmp_path, eventually
 ):
     """It stood still when its turn came. When its last part is about to go, all of the file is
-    written anew.
+    written anew. It comes whole into the folder, so that no empty one is sent before it.
     """
     path = jobs.results / "results_dir" / "x.pth"
 
@@ -145,7 +145,8 @@ def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(
         job = start(
             jobs,
             line,
-            f"{fill} a > x.pth; touch -d '1 hour ago' x.pth; echo ready; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; "
+            f"{fill} a > {tmp_path}/x.pth; touch -d '1 hour ago' {tmp_path}/x.pth; mv {tmp_path}/x.pth .; echo ready; "
+            f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; "
             f"{fill} b | dd of=x.pth conv=notrunc status=none; touch {tmp_path}/written; "
             f"while [ ! -e {tmp_path}/stop ]; do sleep 0.01; done",
             {"TAO_SYNC_SECONDS": "0.2"},
