@@ -181,6 +181,12 @@ def test_watch_says_whose_hooks_wait_for_their_next_try(tao: Tao) -> None:
     assert well not in tao("watch").err
 
 
+def test_watch_with_nothing_to_watch_says_only_that(tao: Tao) -> None:
+    tao.run_detached("true")
+    tao("watch")
+    assert tao("watch").err == "No job is live.\n"
+
+
 def test_a_service_stops_watching_when_it_is_told_to(tao: Tao) -> None:
     watching = tao.start("watch", "--forever")
     assert watching.stderr is not None

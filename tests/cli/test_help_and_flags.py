@@ -249,6 +249,11 @@ def test_a_flag_that_makes_no_sense_is_told(
         ("completion tcsh", "shell is 'tcsh'; it must be bash, zsh or fish."),
         ("completion", "shell is missing. It is bash, zsh or fish."),
         ("files", "URI is missing."),
+        (
+            "retry",
+            "JOB is missing. It is the id or the name of a job.\n"
+            "next:  The jobs there are: tao ls\n",
+        ),
         ("why a b", "One word too many: 'b'."),
         ("ls --jsn", "No such option: --jsn. Did you mean --json or --jsonl?"),
         ("run x.yaml --lr 1", "No such option: --lr.\n"),

@@ -42,6 +42,20 @@ def test_what_a_job_wrote_beside_its_results_is_named(folder: Path) -> None:
     assert "$TAO_RESULTS_DIR" in stray.words
 
 
+def test_the_file_that_the_caller_sends_its_output_to_is_not_named(folder: Path) -> None:
+    with (folder / "told.txt").open("w") as told:
+        kept = os.dup(2)
+        os.dup2(told.fileno(), 2)
+        try:
+            os.write(2, b"a word")
+            stray = strays_of("echo 2 > last.pt")
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+    assert stray is not None
+    assert stray.names == ("last.pt",)
+
+
 def test_a_job_with_results_and_one_that_wrote_nothing_have_no_stray_files() -> None:
     assert strays_of(f'{SAVES}; echo 3 > "$TAO_RESULTS_DIR/model.pt"') is None
     assert strays_of("true", name="idle") is None

@@ -133,6 +133,13 @@ def test_an_id_is_a_dns_label_of_at_most_28_characters_whatever_the_name(name: s
     assert job_id.startswith(dns_label(name))
 
 
+@pytest.mark.parametrize(
+    ("name", "label"), [("Ünïcode 模型 2", "unicode-2"), ("模型", "job"), ("ﬁne", "fine")]
+)
+def test_an_accented_letter_in_a_name_counts_as_the_letter(name: str, label: str) -> None:
+    assert dns_label(name) == label
+
+
 @given(st.one_of(st.integers(1, 10**7).map(lambda number: number * 1000), st.integers(1, 10**9)))
 def test_a_duration_reads_back_from_how_it_is_written(milliseconds: int) -> None:
     duration = timedelta(milliseconds=milliseconds)

@@ -125,6 +125,7 @@ class JobId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  gen
     """A job's id, its name, or the start of its id; the shell completes ids from the store."""
 
     name = "job"
+    allowed = "the id or the name of a job"
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

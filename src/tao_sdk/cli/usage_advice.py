@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli.click_words import EXTRA_WORD, told_error
+from tao_sdk.cli.command import JobId
 from tao_sdk.cli.habits import UNKNOWN_FLAG, flag_instead, word_instead
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.errors import UsageError
@@ -62,10 +63,16 @@ def advice(error: click.UsageError, verb: str) -> tuple[str, str]:
     """What to do next: the advice, and the command that it ends with, if any."""
     if words := known_habit(error, verb):
         return words, ""
+    if isinstance(error, click.MissingParameter) and is_job(error.param):
+        return "The jobs there are:", "tao ls"
     help_command = f"tao {verb} --help" if verb else "tao --help"
     if isinstance(error, click.NoSuchOption) and verb in UNKNOWN_FLAG:
         return UNKNOWN_FLAG[verb], help_command
     return "Help:", help_command
+
+
+def is_job(param: click.Parameter | None) -> bool:
+    return param is not None and isinstance(param.type, JobId)
 
 
 def known_habit(error: click.UsageError, verb: str) -> str:

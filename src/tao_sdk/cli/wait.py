@@ -309,9 +309,9 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     """
     stop = threading.Event()
     signal.signal(signal.SIGTERM, partial(stop_watching, stop))
-    live_jobs = show.plural(count_live(client), "live job")
-    out.note(f"Watching {live_jobs}. Ctrl-C stops watching; the jobs go on.")
-    out.note("It starts retries and hooks, and shows no progress. To see a job: tao attach JOB")
+    live = count_live(client)
+    if live or forever:
+        tell_what_watching_does(out, live)
     try:
         client.watch(stop)
         while forever and not stop.wait(POLL_SECONDS):
@@ -321,6 +321,11 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     tell_live_jobs(out, count_live(client))
     tell_failed_hooks(out, client.jobs_with_failed_hooks())
     return exit_codes.DONE
+
+
+def tell_what_watching_does(out: Output, live: int) -> None:
+    out.note(f"Watching {show.plural(live, 'live job')}. Ctrl-C stops watching; the jobs go on.")
+    out.note("It starts retries and hooks, and shows no progress. To see a job: tao attach JOB")
 
 
 def tell_failed_hooks(out: Output, ids: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePath
@@ -69,11 +70,12 @@ def stray_files(client: Client, job: Job, results: Results | None) -> StrayFiles
 
 def _newer_names(folder: str, began: float, results_dir: str) -> Iterator[str]:
     folders = 0
+    own_output = _output_inodes()
     for entry in _entries(folder):
         if is_passed_over(entry.name) or PurePath(results_dir).is_relative_to(entry.path):
             continue
         if not _is_folder(entry):
-            if _is_newer(entry, began):
+            if _is_newer(entry, began) and entry.inode() not in own_output:
                 yield entry.name
             continue
         folders += 1
@@ -96,6 +98,15 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             return list(islice(entries, MOST_ENTRIES))
     except OSError:
         return []
+
+
+def _output_inodes() -> set[int]:
+    """The inodes of the files that the caller sends this process's own output to."""
+    inodes: set[int] = set()
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            inodes.add(os.fstat(descriptor).st_ino)
+    return inodes
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

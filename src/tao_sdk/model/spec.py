@@ -310,11 +310,19 @@ def is_job_id(text: str) -> bool:
 
 def dns_label(text: str) -> str:
     """The readable part of an id: lower-case letters, digits and inner hyphens, starting with a
-    letter.
+    letter. An accented letter counts as the letter without its accent.
     """
-    label = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    plain = text if text.isascii() else _without_accents(text)
+    label = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
     label = label if label[:1].isalpha() else f"job-{label}".strip("-")
     return label[:NAME_LENGTH].strip("-")
+
+
+def _without_accents(text: str) -> str:
+    import unicodedata  # costs 2 ms, and few names need it
+
+    apart = unicodedata.normalize("NFKD", text)
+    return "".join(each for each in apart if not unicodedata.combining(each))
 
 
 def remote_root(spec: JobSpec) -> str:
