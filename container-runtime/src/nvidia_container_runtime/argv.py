@@ -52,7 +52,7 @@ FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
 
 class CommandLine:
-    """What a command line asks for: which command, with which log and which bundle."""
+    """The request of a command line: its command, log and bundle."""
 
     __slots__ = ("bundle", "command", "debug", "log", "log_format", "missing_bundle", "version")
 
@@ -126,7 +126,7 @@ def flag(word: str) -> "tuple[str, str, bool]":
 
 
 def takes_value(name: str, following: str) -> bool:
-    """Whether a global flag takes the next word. An unknown one does when that word can be neither
+    """True if a global flag takes the next word. An unknown flag takes a word that can be neither
     flag nor command.
     """
     if name in GLOBAL_VALUES:

@@ -32,8 +32,8 @@ def container_edits(
     ctk: str,
     specs: "Specs",
 ) -> "dict[str, Any]":
-    """What gives a container these devices; from the driver itself also what else the container
-    asks for.
+    """The edits that give a container these devices. Edits made from the driver itself also give
+    the driver files that the container asks for.
     """
     generated = [name for name in devices if names.split(name)[0] == JIT_KIND]
     if not generated:

@@ -47,7 +47,7 @@ SPEC = {
 
 
 class CdiFault(ValueError):
-    """Why a text is no CDI spec that may be used."""
+    """Raised for a text that is no usable CDI spec, with the reason."""
 
 
 def parse(text: str, is_json: bool) -> "dict[str, Any]":
@@ -121,7 +121,7 @@ def check_object(value: "Any", fields: "dict[str, Any]", where: str) -> None:
 
 
 def check_spec(spec: "Any") -> None:
-    """What the specification asks beyond the types of the fields."""
+    """Check the rules of the specification that go beyond the types of the fields."""
     if not spec:
         raise CdiFault("empty spec")
     version = spec.get("cdiVersion") or ""

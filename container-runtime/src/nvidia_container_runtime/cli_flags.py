@@ -1,5 +1,5 @@
-"""What the installed nvidia-container-cli understands, by its own help. Older ones refuse the later
-flags.
+"""The flags that the installed nvidia-container-cli understands, by its own help. Older ones
+refuse the later flags.
 
 The tool is asked once. The answer is remembered as long as the tool's file stays the same.
 """
@@ -32,7 +32,7 @@ def help_text(cli: str, place: str, environment: "Environment") -> str:
 
 
 def fingerprint(path: str) -> "tuple[str, int, int, int, int, int] | None":
-    """What tells a file from one that takes its place later."""
+    """The facts that tell a file from one that takes its place later."""
     try:
         seen = posix.stat(path)
     except OSError:
@@ -41,8 +41,8 @@ def fingerprint(path: str) -> "tuple[str, int, int, int, int, int] | None":
 
 
 def output_of(program: str, words: "list[str]", environment: "Environment") -> "tuple[bool, str]":
-    """Whether a program succeeds, and what it prints. Nothing of one that cannot be run: its start
-    tells why.
+    """(True if a program succeeds, its output). A program that cannot be run has no output: its
+    start tells why.
     """
     readable, writable = posix.pipe()
     silence = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)

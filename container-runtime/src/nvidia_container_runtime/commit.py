@@ -1,3 +1,3 @@
-"""Which commit this was built from; the build step writes the real one."""
+"""The commit that this was built from; the build step writes the real one."""
 
 COMMIT = "unknown"

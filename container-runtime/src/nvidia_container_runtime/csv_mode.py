@@ -183,7 +183,7 @@ def symlink(root: str, path: str, mounted: "list[str]", links: "list[str]") -> "
 
 
 def compatibility_hooks(settings: Settings, journal: "Journal", ctk: str) -> "list[dict[str, Any]]":
-    """Where NVML is there too, a container's own newer CUDA libraries may be put to use."""
+    """The hooks that use a container's own newer CUDA libraries; none on a host without NVML."""
     from . import host
 
     library = host.nvml_library(settings.driver_root)

@@ -1,4 +1,4 @@
-"""What a container demands beside devices: driver capabilities, conditions on the driver, IMEX
+"""The demands of a container beside devices: driver capabilities, conditions on the driver, IMEX
 channels.
 """
 

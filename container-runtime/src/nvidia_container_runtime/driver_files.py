@@ -1,4 +1,4 @@
-"""What a driver consists of on disk: its libraries, sockets, firmware, programs and common device
+"""The files of a driver on disk: its libraries, sockets, firmware, programs and common device
 nodes.
 """
 
@@ -89,7 +89,7 @@ def libraries(root: str, driver: str) -> "list[str]":
 
 
 def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[str, Any]":
-    """What every container with a GPU gets beside the GPU's own node."""
+    """The edits that every container with a GPU gets beside the GPU's own node."""
     library_mounts = [
         edits.mount(path, files.inside(root, path)) for path in libraries(root, driver)
     ]
@@ -211,7 +211,7 @@ def vendor_files(root: str, name: str) -> "list[str]":
 
 
 def seen_at(path: str) -> str:
-    """Where the container sees a vendor file: the Vulkan loader's own folder is /etc/vulkan."""
+    """The path of a vendor file in the container: the Vulkan loader's own folder is /etc/vulkan."""
     folder, vulkan, name = path.partition("/vulkan/")
     return "/etc" + vulkan + name if folder and vulkan else path
 

@@ -165,7 +165,7 @@ def device_rule(device: "dict[str, Any]", access: str) -> "dict[str, Any]":
 
 
 def in_force(rule: "dict[str, Any]", rules: "list[dict[str, Any]]") -> bool:
-    """Whether an earlier creation from the same bundle allowed it, and nothing
+    """True if an earlier creation from the same bundle allowed it, and nothing
     after that denies.
     """
     for present in reversed(rules):

@@ -34,8 +34,8 @@ def inside(root: str, path: str) -> str:
 
 
 def placed(root: str, path: str) -> str:
-    """Where a path below the root lies on the host: its folders' links are followed as a process
-    inside the root would.
+    """The place on the host of a path below the root. Links of its folders are followed as a
+    process inside the root would follow them.
 
     The last part is not followed. What the host's own links lead to is the kernel's business.
     """
@@ -45,7 +45,7 @@ def placed(root: str, path: str) -> str:
 
 
 def matches(pattern: str, root: str) -> "list[str]":
-    """What a path with glob characters in it names, sorted; without them, the path
+    """The paths that a path with glob characters matches, sorted; without them, the path
     if it is there.
     """
     if not any(character in pattern for character in GLOB):

@@ -1,5 +1,5 @@
-"""What a full run leaves for the shell front: the runtime it resolved, and everything that this was
-resolved from.
+"""The record that a full run leaves for the shell front: the runtime it resolved, and everything
+that this was resolved from.
 """
 
 from .journal import LEVELS

@@ -211,7 +211,7 @@ def search_path(environment: "Mapping[bytes, bytes]") -> str:
 
 
 def cli_environment(config: Settings, environment: "Mapping[bytes, bytes]") -> "dict[bytes, bytes]":
-    """What the tool is started with. It runs programs of the driver root, and ends where it has no
+    """The environment of the tool. It runs programs of the driver root, and fails without a
     PATH.
     """
     path = search_path(environment)

@@ -65,8 +65,8 @@ def find_container_cli(configured: str, root: str, path: str) -> str:
 
 
 def cli_folders(root: str, path: str) -> "list[str]":
-    """Where nvidia-container-cli and what it runs are looked for: the driver root's folders, $PATH,
-    the usual ones.
+    """The folders in which nvidia-container-cli and its programs are looked for: the driver root's
+    folders, $PATH, the usual ones.
     """
     folders = search_folders(path)
     if root in ("", "/"):

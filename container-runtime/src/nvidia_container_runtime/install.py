@@ -69,8 +69,8 @@ def uninstall(prefix: Path, state: Path, root: Path = Path("/")) -> None:
 
 
 def forget(state: Path) -> None:
-    """What an earlier version remembers may lie where others could change it, and the front cannot
-    see that.
+    """Remove the record of an earlier version. It may lie where others could change it, and the
+    front cannot see that.
     """
     for suffix in ("", ".memory", ".specs", ".cli"):
         state.with_name(state.name + suffix).unlink(missing_ok=True)

@@ -49,7 +49,7 @@ def container_edits(
 
 
 def select(wanted: str, gpus: "list[Gpu]") -> "list[Gpu | Mig]":
-    """What an identifier names: the whole of a GPU, or one of its slices."""
+    """Find the device of an identifier: the whole of a GPU, or one of its slices."""
     if wanted == "all":
         slices: list[Gpu | Mig] = []
         for gpu in gpus:

@@ -16,7 +16,7 @@ class JsonFault(ValueError):
 
 
 class _Options:
-    """What the C scanner reads its options from."""
+    """The options, in the form that the C scanner reads."""
 
     strict = True
     object_hook = None

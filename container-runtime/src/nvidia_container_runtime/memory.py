@@ -1,5 +1,5 @@
-"""What a full run leaves for the next ones: the configuration's values, the runtime they led to,
-the CDI specs.
+"""The record that a full run leaves for the next ones: the configuration's values, the runtime
+they led to, the CDI specs.
 
 Written by root only, and believed only from root: with the text of the configuration in it, so that
 a changed or restored file is noticed. The shell front reads a part of the same memory, in a file of

@@ -1,4 +1,4 @@
-"""Which mode a container is created in."""
+"""The mode in which a container is created."""
 
 from .errors import RuntimeFault
 from .journal import quoted
@@ -43,7 +43,7 @@ def detect_mode(settings: Settings, requested: "list[str]", path: str) -> str:
 
 
 def hook_mode(requested: "list[str]") -> str:
-    """What `auto` means to the hook, which exists for the sake of legacy mode."""
+    """The meaning of `auto` for the hook, which exists for the sake of legacy mode."""
     from . import host, names
 
     if requested and all(names.is_qualified(name) for name in requested):

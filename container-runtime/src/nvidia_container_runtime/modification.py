@@ -1,5 +1,5 @@
-"""What creating a container does to its OCI spec, mode by mode. Every mode's modifiers are in order
-here.
+"""The changes that creating a container makes to its OCI spec, mode by mode. Every mode's
+modifiers are in order here.
 """
 
 from . import legacy, lowlevel, mode, request
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What a modifier works with beside the spec."""
+    """The facts that a modifier works with beside the spec."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Context:
 
 
 class Plan:
-    """What a creation will do, decided before anything of the spec is changed."""
+    """The steps of a creation, decided before anything of the spec is changed."""
 
     def __init__(
         self, mode: str, container: request.Container, devices: "list[str]", context: Context
@@ -108,8 +108,8 @@ def add_graphics(
 
 
 def add_compatibility(spec: "Spec", context: Context) -> None:
-    """Where the configuration has a hook decide whether the container's own CUDA libraries are the
-    newer ones.
+    """Add the hook that decides if the container's own CUDA libraries are the newer ones, if the
+    configuration wants it.
     """
     settings = context.settings
     if settings[RUNTIME + "modes.legacy.cuda-compat-mode"] != "hook" or settings.feature(

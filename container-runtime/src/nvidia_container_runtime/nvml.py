@@ -176,7 +176,7 @@ class Driver:
         return Gpu(self, index, handle)
 
     def properties(self) -> "dict[str, str]":
-        """What conditions can ask for: the driver's versions, and what the first GPU is."""
+        """The properties that conditions can ask for: driver versions, and the first GPU's kind."""
         found = {"cuda": self.cuda_version, "driver": self.version}
         if self.number("nvmlDeviceGetCount_v2"):
             first = self.gpu(0)

@@ -146,7 +146,7 @@ def fill_start(folder: Path, python: Path, source: Path) -> None:
 
 
 def json_library() -> str:
-    """Where the C half of json lies; nowhere when it is part of the interpreter."""
+    """The path of the C half of json; none when it is part of the interpreter."""
     import _json
 
     return getattr(_json, "__file__", "")

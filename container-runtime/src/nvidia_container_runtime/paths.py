@@ -58,7 +58,7 @@ def absolute(path: str) -> str:
 
 
 def depth(path: str) -> int:
-    """How far below the root a cleaned path lies: `/` is 0 deep, `/a/b` is 2."""
+    """The depth of a cleaned path below the root: `/` is 0 deep, `/a/b` is 2."""
     return len([part for part in clean(path).split("/") if part])
 
 
@@ -98,7 +98,7 @@ def is_executable(path: str) -> bool:
 
 
 def names(folder: str) -> "list[str]":
-    """What lies in a folder, sorted; nothing when it cannot be read."""
+    """The names in a folder, sorted; none when it cannot be read."""
     try:
         return sorted(posix.listdir(folder))
     except OSError:

@@ -1,5 +1,5 @@
-"""Which program a name stands for, and the outermost edge of each: nothing leaves a traceback on a
-container's log.
+"""The program that a name stands for, and the outermost edge of each: nothing leaves a traceback
+on a container's log.
 """
 
 import sys

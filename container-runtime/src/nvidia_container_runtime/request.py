@@ -1,4 +1,4 @@
-"""What a container asks for, read from its OCI spec: its devices and extras. What it demands is in
+"""The request of a container, read from its OCI spec: its devices and extras. Its demands are in
 demands.py.
 """
 
@@ -41,7 +41,7 @@ class Container:
 
     @property
     def has_conditions(self) -> bool:
-        """Whether there may be conditions on the driver. What they are is demands.py's."""
+        """True if there may be conditions on the driver. demands.py reads them."""
         return self.is_legacy_image or any(
             name.startswith("NVIDIA_REQUIRE_") for name in self.environment
         )

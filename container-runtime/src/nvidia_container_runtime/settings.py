@@ -71,7 +71,7 @@ def load(
 
 
 def resolve_for_host(settings: Settings) -> Settings:
-    """What the values mean on this host: which ldconfig exists, and that it is the host's."""
+    """The values as they are on this host: the ldconfig that exists, marked as the host's."""
     values = settings.values
     values[CLI + "ldconfig"] = host_ldconfig(values[CLI + "ldconfig"])
     if not values[CLI + "ldconfig"].startswith("@") and not settings.feature(

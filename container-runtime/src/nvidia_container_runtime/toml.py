@@ -15,7 +15,7 @@ DIGITS = {"0x": (16, "0123456789abcdefABCDEF"), "0o": (8, "01234567"), "0b": (2,
 
 
 class TomlFault(ValueError):
-    """Where a text stops being TOML: (line, column), and what was found there."""
+    """Raised where a text stops being TOML: (line, column), and what was found there."""
 
 
 def parse(text: str) -> "dict[str, Any]":

@@ -327,7 +327,7 @@ class _Reader:
         return "".join([*pieces, inner[at:]])
 
     def read_escape(self, escape: str) -> str:
-        """What the characters after a backslash stand for."""
+        """The text that the characters after a backslash stand for."""
         letter, digits = escape[:1], escape[1:]
         if letter in HEX_ESCAPES:
             return self.read_code_point(digits, HEX_ESCAPES[letter])
@@ -516,7 +516,7 @@ def is_escaped(text: str, at: int) -> bool:
 
 
 def resolve_plain(plain: str) -> "Any":
-    """What a plain scalar means: null, a boolean, a number, else its text."""
+    """The value of a plain scalar: null, a boolean, a number, else its text."""
     if plain in NULLS:
         return None
     first = plain[0]

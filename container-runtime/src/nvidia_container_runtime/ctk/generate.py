@@ -210,9 +210,7 @@ def csv_devices(options: argparse.Namespace, config: Settings) -> Found:
 
 
 def ignored(item: csv_mode.Item, patterns: list[str]) -> bool:
-    """Whether a pattern is a link's whole path, folder by folder, or with **/ its name. Other
-    entries stay.
-    """
+    """True if a pattern matches the link's whole path, folder by folder, or with **/ its name."""
     if item.kind != "sym":
         return False
     for pattern in patterns:

@@ -47,7 +47,7 @@ def leave(root: str) -> None:
 
 
 def process_files(root: str) -> list[str]:
-    """Where procfs, or a part of it, is mounted below the root."""
+    """The paths below the root at which procfs, or a part of it, is mounted."""
     found: list[str] = []
     for line in (
         paths.read_bytes("/proc/self/mountinfo").decode(errors="surrogateescape").splitlines()
@@ -88,7 +88,7 @@ def enter(root: str) -> None:
 
 
 def give_up_rights() -> None:
-    """What is run next reads an image's files: it shall not be able to do more than read and write
+    """Give up all rights but those to read and write files: the next program reads an image's
     files.
     """
     for right in range(LAST_RIGHT + 1):

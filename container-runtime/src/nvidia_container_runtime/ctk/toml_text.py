@@ -67,7 +67,7 @@ class Edit:
             self.replace(len(self.text), len(self.text), f"{self.gap_at_end()}{header}\n{line}")
 
     def gap_at_end(self) -> str:
-        """What leaves an empty line between the text and a new table."""
+        """The line breaks that leave an empty line between the text and a new table."""
         if not self.text:
             return ""
         return "\n" if self.text.endswith("\n") else "\n\n"
