@@ -29,10 +29,12 @@ from tao_sdk.model.machines import (
     most_gpus,
     parse_gpus,
 )
+from tao_sdk.model.printable import printable
 from tao_sdk.net.json_answer import as_record
 from tao_sdk.preflight.commands import Answer, ask
 from tao_sdk.preflight.datasets import NotSeen, Place
 from tao_sdk.preflight.images import disk_findings, file_findings, registry_findings
+from tao_sdk.preflight.kubectl_trouble import Target, trouble_finding
 from tao_sdk.preflight.places import OverSsh, ThisMachine, Unseen
 from tao_sdk.preflight.registry import RegistryImage, size_of
 from tao_sdk.preflight.requirements import GpuNeeds
@@ -41,6 +43,7 @@ SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 NETWORK = "tao_default"
 ENROOT_FILE = "~/.config/enroot/.credentials"
 HUB_LOGIN = "auth.docker.io"  # enroot's name for Docker Hub there
+TARGET = "jsonpath={.current-context} {.clusters[0].cluster.server}"
 NO_POD = (
     "A path of a claim is seen from a pod only.",
     "Mount the claim in a pod and look there, or put the data in a bucket: s3://...",
@@ -472,17 +475,19 @@ class KubernetesAccess(Access):
                 "Ask the cluster's administrator, or set TAO_K8S_NAMESPACE.",
             )
         else:
-            yield error(
-                "kubernetes.unreachable",
-                "Could not authenticate to a Kubernetes cluster.",
-                answer.words,
-                "Check ~/.kube/config or $KUBECONFIG:",
-                "kubectl get nodes",
-            )
+            yield trouble_finding(answer.words, self.target())
         if self.wanted.image:
             yield from self.image_findings()
         if self.wanted.smoke_image:
             yield smoke_by_package("kubernetes", self.wanted.smoke_image)
+
+    def target(self) -> Target:
+        """The cluster that kubectl asks, from the kubeconfig alone."""
+        shown = self.kubectl("config", "view", "--minify", "-o", TARGET)
+        context, _, server = shown.out.strip().partition(" ")
+        if not shown.ok:
+            return Target(self.wanted.environ.get("TAO_K8S_CONTEXT", ""))
+        return Target(printable(context), printable(server))
 
     def image_findings(self) -> Iterator[Finding]:
         """Check an image that the nodes' kubelets fetch."""

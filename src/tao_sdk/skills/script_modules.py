@@ -34,6 +34,7 @@ MODULES = (
     "preflight/datasets",
     "preflight/gpus",
     "preflight/images",
+    "preflight/kubectl_trouble",
     "preflight/launch",
     "preflight/places",
     "preflight/registry",
