@@ -34,6 +34,12 @@ OWN_DESCRIPTIONS = {
     "data_info_path": "the folder data_info in the results of the model's action dataset_convert",
     "mp4_urls": "the pattern of the videos' paths in the container, such as /data/video/*.mp4",
 }
+OWN_NOTES = {
+    "tao-train-nvpanoptix3d": [
+        "A parent, or a checkpoint, of train is train.checkpoint_2d, with which the 3D stage "
+        "starts. To resume a training, set train.resume_training_checkpoint_path."
+    ],
+}
 
 Facts = Mapping[str, Any]
 Sources = dict[str, dict[str, Any]]  # the data sources of one action, by key
@@ -231,7 +237,7 @@ def skill_info(name: str, about: Facts) -> dict[str, Any]:
         for action, facts in about["actions"].items()
         if facts["command"] != UNKNOWN_COMMAND
     }
-    if notes := [*missing_actions(about)]:
+    if notes := [*missing_actions(about), *OWN_NOTES.get(name, ())]:
         info["notes"] = notes
     return info
 
