@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tao_sdk.backends.image_name import ImageName, read
+from tao_sdk.backends.image_name import HUB_LOGIN, ImageName, read
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.machines import (
@@ -40,7 +40,6 @@ from tao_sdk.preflight.requirements import GpuNeeds
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 NETWORK = "tao_default"
 ENROOT_FILE = "~/.config/enroot/.credentials"
-HUB_LOGIN = "auth.docker.io"  # enroot's name for Docker Hub there
 NO_POD = (
     "A path of a claim is seen from a pod only.",
     "Mount the claim in a pod and look there, or put the data in a bucket: s3://...",
