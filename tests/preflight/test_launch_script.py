@@ -279,6 +279,15 @@ def test_paths_of_another_machines_daemon_are_looked_at_there(
     assert one_with(tcp, "x could not be checked").startswith("MISSING: ")
 
 
+def test_a_daemon_is_named_for_docker_alone(
+    check: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        check("--platform", "slurm", "--docker-host", "ssh://me@host", **SLURM)
+    assert ended.value.code == 2
+    assert "--docker-host names a daemon, and slurm has none" in capsys.readouterr().err
+
+
 def test_a_cluster_is_looked_at_over_ssh(check: Check, tools: Path, tmp_path: Path) -> None:
     program(tools, "sinfo", "echo 'gpu:a100:8(S:0-1)'; echo '(null)'")
     for name in ("sbatch", "squeue", "scancel"):

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tao_sdk.backends.image_name import ImageName, read
+from tao_sdk.backends.daemon_machine import SSH, ssh_words
+from tao_sdk.backends.image_name import HUB_LOGIN, ImageName, read
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.machines import (
@@ -39,10 +40,8 @@ from tao_sdk.preflight.places import OverSsh, ThisMachine, Unseen
 from tao_sdk.preflight.registry import RegistryImage, size_of
 from tao_sdk.preflight.requirements import GpuNeeds
 
-SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 NETWORK = "tao_default"
 ENROOT_FILE = "~/.config/enroot/.credentials"
-HUB_LOGIN = "auth.docker.io"  # enroot's name for Docker Hub there
 TARGET = "jsonpath={.current-context} {.clusters[0].cluster.server}"
 NO_POD = (
     "A path of a claim is seen from a pod only.",
@@ -155,15 +154,6 @@ class DockerAccess(Access):
     def host(self) -> str:
         return self.wanted.docker_host or self.wanted.environ.get("DOCKER_HOST", "")
 
-    def ssh_words(self) -> list[str]:
-        """The ssh command to the machine of a daemon that is reached by ssh; empty for another
-        daemon.
-        """
-        if not self.host.startswith("ssh://"):
-            return []
-        target, _, port = self.host[len("ssh://") :].rstrip("/").partition(":")
-        return [*SSH, *(("-p", port) if port else ()), "--", target]
-
     @property
     def is_here(self) -> bool:
         return not self.host or self.host.startswith("unix://")
@@ -171,7 +161,7 @@ class DockerAccess(Access):
     def paths(self) -> Place:
         if self.is_here:
             return ThisMachine()
-        if words := self.ssh_words():
+        if words := ssh_words(self.host):
             return OverSsh(words, self.wanted.environ)
         unseen = self.unseen_machine()
         return Unseen(unseen.why, unseen.next)
@@ -185,7 +175,7 @@ class DockerAccess(Access):
     def gpus(self) -> list[Gpu]:
         if self.is_here:
             return super().gpus()
-        if words := self.ssh_words():
+        if words := ssh_words(self.host):
             return gpus_of(self.wanted.ask(*words, " ".join(GPU_QUERY)))
         raise self.unseen_machine()
 
@@ -197,7 +187,7 @@ class DockerAccess(Access):
             return None
         if self.is_here:
             return free_at(root)
-        words = self.ssh_words()
+        words = ssh_words(self.host)
         return free_of(self.wanted.ask(*words, f"df -Pk {shlex.quote(root)}")) if words else None
 
     def findings(self) -> Iterator[Finding]:

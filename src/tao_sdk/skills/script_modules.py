@@ -13,6 +13,7 @@ LIBRARY = "scripts/lib"  # below a bank
 MODULES = (
     "__init__",
     "backends/__init__",
+    "backends/daemon_machine",
     "backends/image_name",
     "client/__init__",
     "client/document",
