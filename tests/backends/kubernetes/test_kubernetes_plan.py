@@ -282,12 +282,18 @@ def test_a_mount_is_read_in_every_form(
         "volume:/data",
         "pvc://data",
         "/data:/dev/shm",
+        "/data:/dev/shm/cache",
         "/a:/",
     ],
 )
 def test_a_mount_that_no_pod_can_have_is_refused_with_the_forms(text: str) -> None:
     with pytest.raises(SpecError, match="pvc://claim/folder"):
         planned(mounts=[text])
+
+
+def test_a_mount_beside_a_folder_of_the_sdk_is_taken() -> None:
+    """The folders are refused with what is in them, not what only begins with their names."""
+    assert read_mount("/data:/dev/shmoo").target == "/dev/shmoo"
 
 
 def test_results_on_a_claim_are_named_by_the_claim() -> None:
