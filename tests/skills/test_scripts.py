@@ -307,6 +307,20 @@ def test_all_models_are_listed_with_their_actions(installed: Path, ask: Ask) -> 
     assert (digits["automl_enabled"], digits["automl"]) == (False, "off")
 
 
+def test_a_model_that_the_banks_list_has_and_the_bank_has_not_is_told(
+    make_bank: MakeBank, ask: Ask
+) -> None:
+    listed = '{"models": {"there": {"failures": {"export": "no module"}}, "gone": {}, "odd": []}}'
+    files = {"models/there/skill_info.yaml": GOOD, "models/schemas.manifest.json": listed}
+    bank = make_bank(files)
+    told = ask(bank.root, "list_tao_models", "--format", "json")
+    assert [each["failures"] for each in told.json["models"]] == [{"export": "no module"}]
+    assert "gone is listed, and the bank does not have it" in told.err
+    assert (told.code, "Traceback" in told.err) == (1, False)
+    (bank.skills / "models" / "schemas.manifest.json").write_text("[]")
+    assert "a list of models is a mapping" in ask(bank.root, "list_tao_models").err
+
+
 @pytest.mark.parametrize("name", ["tao-train-dino", "dino", "DINO"])
 def test_an_image_is_found_by_the_names_of_a_model(installed: Path, ask: Ask, name: str) -> None:
     words = ("--model", name, "--action", "train")
