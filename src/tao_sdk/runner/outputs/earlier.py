@@ -37,7 +37,7 @@ def download_entries(bucket: Bucket, entries: list[Entry]) -> None:
     """Fetch each file into the runner's own folder, then move it to its path when complete. Raises
     Failure, OSError.
     """
-    remote, aside = bucket.remote, os.path.join(bucket.place.own_folder, "fetched")
+    remote, aside = bucket.remote, os.path.join(bucket.results.own_folder, "fetched")
     sources = [
         S3Source(
             remote.s3,

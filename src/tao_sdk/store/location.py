@@ -1,4 +1,4 @@
-"""Place: where the store is. A store is never used just because it lies in the current
+"""Location: where the store is. A store is never used just because it lies in the current
 directory.
 """
 
