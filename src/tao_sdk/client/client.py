@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tao_sdk.backends.by_name import backend_class, platform_at, platforms
 from tao_sdk.backends.contract import LogRequest
-from tao_sdk.backends.registry import backend_class, platform_at, platforms
 from tao_sdk.client import call_checks, listing
 from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.client.known_jobs import live_id
@@ -246,7 +246,7 @@ class Client:
         from tao_sdk.engine import prepare
 
         request = prepare.Request(spec, platform, dict(options or {}))
-        planned = prepare.prepare(self.engine, request, ask_or_assume)
+        planned = prepare.plan_and_check(self.engine, request, ask_or_assume)
         return prepare.with_documents(self.engine, planned)
 
     def prepare(

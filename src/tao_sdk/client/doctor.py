@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tao_sdk.backends.registry import is_known, unknown
+from tao_sdk.backends.by_name import is_known, unknown
 from tao_sdk.client.job_request import DEFAULT_PLATFORM
 from tao_sdk.client.launch_checks import LaunchNeeds, launch_findings
 from tao_sdk.client.mistakes import each_of

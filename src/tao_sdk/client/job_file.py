@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tao_sdk.backends.registry import (
+from tao_sdk.backends.by_name import (
     ALIASES,
     NOT_BUILT,
     NotBuilt,

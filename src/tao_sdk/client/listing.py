@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
-from tao_sdk.backends.registry import is_known, platform_name, unknown
+from tao_sdk.backends.by_name import is_known, platform_name, unknown
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.errors import JobNotFound, UsageError
 from tao_sdk.model.job import Job

@@ -69,12 +69,12 @@ def submit(engine: Engine, request: Request, on_stored: OnStored | None = None) 
     A lost reply does not raise: the job is returned Pending, and the next look finds out. A request
     with the idempotency key of an earlier one starts nothing, and returns that one's job.
     """
-    from tao_sdk.engine.prepare import prepare  # looking at jobs does not need it
+    from tao_sdk.engine.prepare import plan_and_check  # looking at jobs does not need it
 
     key = key_of(request)
     if earlier := job_of_key(engine, key):
         return repeated(engine, earlier)
-    planned = prepare(engine, request)
+    planned = plan_and_check(engine, request)
     refuse_errors(planned.findings)
     try:
         job = keep(engine, planned, request, key)
