@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.client.job_request import JobRequest
 
-INSTALLED_HERE = frozenset(
-    {"extra.missing"}
-)  # findings whose command installs a library into this Python
+# findings whose command installs a library into this Python
+INSTALLED_HERE = frozenset({"extra.missing"})
 
 
 def asked_platforms(client: Client, platform: str | None) -> list[str]:
