@@ -40,6 +40,8 @@ class FirstHalf:
         self.values: dict[str, str] = {}
         self.tell_changed_inputs: Callable[[], object] = dict
         self.buckets: list[Bucket] = []
+        self.ephemeral = False
+        self.log = -1
 
     def run(self, blobs: list[bytes]) -> None:
         """Run every stage in turn, until the command has begun."""
@@ -82,6 +84,12 @@ class FirstHalf:
             if not sends:
                 self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
             self.results.make_private(kept=sends)
+        self.place_copies()
+        if sends:
+            self.open_buckets()
+
+    def place_copies(self) -> None:
+        """Make the paths of the job's copies absolute, and note which are optional."""
         start = self.results.work_folder if self.starts_in_work() else os.getcwd()
         for copy in self.document["copies"]:
             copy["path"] = os.path.join(start, copy["path"])
@@ -94,8 +102,6 @@ class FirstHalf:
                 for copy in self.document["copies"]
                 if copy["optional"]
             )
-        if sends:
-            self.open_buckets()
 
     def starts_in_work(self) -> bool:
         """True if the command starts in the job's own work folder, where its relative files are."""

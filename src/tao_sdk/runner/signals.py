@@ -29,11 +29,8 @@ FORWARDED = (
     signal.SIGUSR2,
     signal.SIGQUIT,
 )
-ENDING = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGQUIT,
-)  # requests to end: the grace period begins
+# requests to end: the grace period begins
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; the command should not
 
 

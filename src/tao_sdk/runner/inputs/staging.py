@@ -112,9 +112,8 @@ class Staging:
         if single and is_unpacked(wanted, name):
             name, single = archive_stem(name), False
         with private.Unshared():
-            path = self.entry_path(
-                wanted, name, single, version
-            )  # this sets self.mount to "" if the cache cannot be used
+            # this sets self.mount to "" if the cache cannot be used
+            path = self.entry_path(wanted, name, single, version)
             entry = Entry(path, None if self.mount else self.settling)
             entry.ensure_version(
                 version, make, lambda: self.report.tell_event("waiting", what=wanted["key"])
@@ -157,9 +156,8 @@ class Staging:
         """
         text = [shown(wanted["uri"]), ascii(sorted(wanted["options"].items()))]
         if not all(version for _, _, version in parts):
-            text.append(
-                f"{self.results.job} {self.results.attempt}"
-            )  # no version says if the source is still the same: fetch it in each attempt
+            # no version says if the source is still the same: fetch it in each attempt
+            text.append(f"{self.results.job} {self.results.attempt}")
         named = "\n".join([*text, asks])
         digest = hashlib.sha256((FORMAT + named).encode("utf-8", "surrogateescape"))
         for path, size, mark in sorted(parts):

@@ -180,7 +180,7 @@ class Bucket:
         for name, item in items.items():
             shape, count = before.get(name, (item.shape, 0))
             self.seen_shapes[name] = item.shape, count + 1 if shape == item.shape else 1
-            item.still = self.seen_shapes[name][1] >= looks
+            item.is_final = self.seen_shapes[name][1] >= looks
         self.note_folders(items)
 
     def note_folders(self, items: dict[str, Item]) -> None:
@@ -189,7 +189,8 @@ class Bucket:
         """
         self.folders.update(
             whole_folders(
-                [(name, items[name].size) for name in sorted(items)], lambda name: items[name].still
+                [(name, items[name].size) for name in sorted(items)],
+                lambda name: items[name].is_final,
             )
         )
 
@@ -256,8 +257,8 @@ class Bucket:
         sent = self.sent_shapes.get(item.name)
         if sent == item.shape:
             return False
-        if item.still or not item.urgent:
-            return item.still
+        if item.is_final or not item.urgent:
+            return item.is_final
         return sent is None or has_grown(sent[0], item.size)
 
     def send_item(self, item: Item) -> None:
@@ -300,8 +301,8 @@ class Bucket:
             raise self.failure
         name, shape = self.remote_name(item.name), item.shape
         known = {} if self.results.rank else self.complete_entry(item)
-        sha256 = known.get("sha256") if item.still else None
-        if item.still and not sha256:
+        sha256 = known.get("sha256") if item.is_final else None
+        if item.is_final and not sha256:
             sha256 = file_digest(item.path, "sha256")
         if (
             self.results.rank
@@ -311,7 +312,7 @@ class Bucket:
             self.spared[item.name], self.sent_shapes[item.name] = sha256, shape
             return
         version = self.version_there(item, known.get("version"))
-        still = item.still and not item.urgent
+        still = item.is_final and not item.urgent
         version = version or self.remote.send_file(
             name, item.path, lambda: not still or shape_now(item.path) == shape
         )
@@ -399,7 +400,7 @@ class Bucket:
         self.ended = True
         items, problems = self.list_items()
         for item in items.values():
-            item.still = ending.vouches_for(item.shape[1]) or bool(self.complete_entry(item))
+            item.is_final = ending.vouches_for(item.shape[1]) or bool(self.complete_entry(item))
         self.last_items = items
         self.note_folders(items)
         self.ship_first([item for item in items.values() if item.urgent], report)
@@ -476,7 +477,9 @@ class Bucket:
     def lacks_checksum(self, item: Item) -> bool:
         """True if a file was sent while it grew, and is now known to be complete."""
         listed = self.entries.get(item.name)
-        return item.still and not self.results.rank and listed is not None and not listed["sha256"]
+        return (
+            item.is_final and not self.results.rank and listed is not None and not listed["sha256"]
+        )
 
     def await_rank_0(self, hurry: Callable[[], bool]) -> None:
         """Wait for rank 0 to end, at most an interval: its files need not be sent again.

@@ -56,9 +56,8 @@ class Folder:
     def account_all(self, ending: Ending) -> list[str]:
         manifest = self.manifest
         if manifest:
-            catch_error(
-                manifest.renew, ending.exit_code, False, manifest.is_hashed
-            )  # the last renewal reports its error
+            # the last renewal reports its error
+            catch_error(manifest.renew, ending.exit_code, False, manifest.is_hashed)
         problems = self.renew_copies(final=True)
         if manifest:
             problems += manifest.renew(

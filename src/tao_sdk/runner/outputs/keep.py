@@ -124,7 +124,7 @@ class Keeper:
             raise error
 
     def make_ending(self, exit_code: int, judged: int) -> Ending:
-        ended = atomic.now(self.results.own_folder)
+        ended = atomic.file_system_time(self.results.own_folder)
         told_at = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
         return Ending(exit_code, judged, ended, told_at, self.signals.killed)
 

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
         [str, list[Entry]], str
     ]  # fetches the listed files and returns the path; "" if they are not as listed
 
-ALONE = tuple(
-    each for each in WEIGHTS if each not in (".distcp", ".bin")
-)  # files that are a checkpoint on their own
+# files that are a checkpoint on their own
+ALONE = tuple(each for each in WEIGHTS if each not in (".distcp", ".bin"))
 SAYS_WHICH = re.compile(r"(?:epoch|step|iter)[=_. -]*\d", re.IGNORECASE)
 
 
