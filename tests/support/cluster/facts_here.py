@@ -40,7 +40,7 @@ def facts(site: Site | None = None, **more: Any) -> SlurmFacts:
         "pyxis": True,
         "partitions": {each.name: each for each in PARTITIONS}, "accounts": ("mine",),
         "folders": ("/lustre",),
-        "above": {"mine": frozenset({"dept", "root"})},
+        "parent_accounts": {"mine": frozenset({"dept", "root"})},
         "qos": {"normal": None, "short": timedelta(minutes=10)}, **more,
     }  # fmt: skip
     return SlurmFacts(
