@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.backends.registry import ALIASES, BUILT_IN, NOT_BUILT
+from tao_sdk.backends.by_name import ALIASES, BUILT_IN, NOT_BUILT
 
 SOURCE = Path(__file__).parents[2] / "src" / "tao_sdk"
 

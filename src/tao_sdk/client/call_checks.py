@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from numbers import Real
 from typing import Any, ParamSpec, TypeVar, cast
 
-from tao_sdk.backends.registry import backend_class, platform_at
+from tao_sdk.backends.by_name import backend_class, platform_at
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.settings import Settings

@@ -70,11 +70,11 @@ def _never_earlier(engine: Engine, job: Job) -> Job:
     """The job, with a `seen_at` no earlier than this process has reported before. Not every look is
     written to the store.
     """
-    last_told = engine.told_seen.get(job.id)
+    last_told = engine.newest_told_look.get(job.id)
     if last_told is not None and (job.seen_at is None or job.seen_at < last_told):
         return replace(job, seen_at=last_told)
     if job.seen_at is not None:
-        engine.told_seen[job.id] = job.seen_at
+        engine.newest_told_look[job.id] = job.seen_at
     return job
 
 
