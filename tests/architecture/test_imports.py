@@ -116,11 +116,18 @@ AUTOML_LAYERS = [
     {"search"},
     {"template"},
     {"stored"},
+    {"recommendation", "network_schema"},
+    {"sessions", "session_settings", "told_results"},
     {"store", "job_report"},
     {"drive"},
+    {"automl"},
 ]
 # These keep a search and carry it out, by the jobs of a client; the command is `tao automl`.
-AUTOML_EDGE = {"store", "job_report", "drive", "search_file", "views"}
+AUTOML_EDGE = {"store", "job_report", "drive", "search_file", "views"} | {
+    "sessions",
+    "network_schema",
+    "automl",
+}
 AUTOML_DOORS = {"cli/automl.py"}
 AUTOML_FILES = sorted(
     path for path in AUTOML.rglob("*.py") if path.parent != AUTOML or path.stem != "__init__"
