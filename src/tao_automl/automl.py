@@ -126,7 +126,7 @@ class AutoML:
         if resume:
             self._open(Path(workspace), chosen, space)
         else:
-            self._create(Path(workspace), chosen, space, train_specs, action)
+            self._create(Path(workspace), chosen, space, train_specs)
 
     def _create(
         self,
@@ -134,7 +134,6 @@ class AutoML:
         chosen: SearchSettings,
         space: Space,
         spec: Mapping[str, Any],
-        action: str,
     ) -> None:
         seed = secrets.randbelow(2**32) if chosen.seed is None else chosen.seed
         search = with_epochs_key(

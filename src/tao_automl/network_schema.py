@@ -1,21 +1,18 @@
 """The space of a network: the parameters of its action's schema, cut to a spec and custom ranges.
 
-Here: which schema that is, what stands in the spec, and which of its keys says how long it trains.
-Not here: what a schema means (space/train_schema.py).
+Here: which schema that is. Not here: what a schema means (space/train_schema.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from tao_automl.space.space import Space
 from tao_automl.space.train_schema import SchemaRequest, read_schema_space
+from tao_automl.template import keys_in, value_at
 from tao_sdk.model.errors import TaoError, UsageError
-
-# Last parts of the keys that say how many epochs to train, the usual ones first.
-EPOCH_NAMES = ("num_epochs", "max_epochs", "epochs", "n_epochs", "epoch", "max_iters")
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ def network_space(request: NetworkRequest) -> Space:
             request.action,
             request.keys,
             request.custom_ranges,
-            dict(dotted_values(request.spec)),
+            {key: value_at(request.spec, key) for key in keys_in(request.spec)},
             request.override_disabled,
         )
     )
@@ -62,26 +59,3 @@ def bank_schema(network: str, action: str) -> Mapping[str, Any]:
     if schema is None:
         raise UsageError(what, f"The skill bank {bank.root} has none.", advice)
     return schema
-
-
-def dotted_values(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value of a spec with its dotted key. Lists are values."""
-    for name, value in tree.items():
-        key = f"{above}{name}"
-        if isinstance(value, Mapping):
-            yield from dotted_values(cast("Mapping[str, Any]", value), f"{key}.")
-        else:
-            yield key, value
-
-
-def find_epochs_key(spec: Mapping[str, Any], action: str) -> str:
-    """The key that says how many epochs to train: of the action's own block if there, else the
-    first; "" where there is none.
-    """
-    keys = [key for key, value in dotted_values(spec) if isinstance(value, int)]
-    for name in EPOCH_NAMES:
-        found = [key for key in keys if key.rpartition(".")[2] == name]
-        own = [key for key in found if key.startswith(f"{action}.")]
-        if found:
-            return (own or found)[0]
-    return ""

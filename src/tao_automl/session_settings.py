@@ -11,11 +11,11 @@ from typing import Any
 from tao_automl.algorithms import TABLE
 from tao_automl.decisions import EndStatus
 from tao_automl.near import near_name
-from tao_automl.network_schema import find_epochs_key
 from tao_automl.search import extend
 from tao_automl.settings import AUTO, SearchSettings, mistake
 from tao_automl.space.space import Space
 from tao_automl.state import Search
+from tao_automl.template import keys_in, usual_epochs_key
 
 ASHA_CONCURRENT = 4  # trials at once, where nobody says how many
 WANDB_WORDS = ("enabled", "project", "entity", "api_key", "group")
@@ -31,12 +31,12 @@ def class_settings(settings: SearchSettings) -> SearchSettings:
     return settings
 
 
-def with_epochs_key(search: Search, spec: Mapping[str, Any], action: str) -> Search:
+def with_epochs_key(search: Search, spec: Mapping[str, Any]) -> Search:
     """The search with the key that its rungs write their epochs to, where nobody has named it."""
     settings = search.settings
     if settings.epochs_key or not TABLE[settings.algorithm].has_rungs:
         return search
-    return replace(search, settings=replace(settings, epochs_key=find_epochs_key(spec, action)))
+    return replace(search, settings=replace(settings, epochs_key=usual_epochs_key(keys_in(spec))))
 
 
 def carried_on(search: Search, chosen: SearchSettings, space: Space) -> Search:

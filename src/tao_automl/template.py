@@ -198,6 +198,11 @@ def epochs_key_of(spec: JobSpec, named: str = "") -> str:
             what = f"epochs_key is {named!r}, which the job does not have."
             raise mistake("epochs_key", what, near_name(named, keys))
         return named
+    return usual_epochs_key(keys)
+
+
+def usual_epochs_key(keys: Iterable[str]) -> str:
+    """The key that is mostly called so, of the block `train` where it has one; "" without any."""
     found = [key for key in keys if key.rpartition(".")[2] in EPOCH_KEYS]
     trained = [key for key in found if key.startswith("train.")]
     return next(iter(trained or found), "")

@@ -116,17 +116,16 @@ AUTOML_LAYERS = [
     {"search"},
     {"template"},
     {"stored"},
-    {"recommendation", "network_schema"},
+    {"recommendation", "network_schema", "report"},
     {"sessions", "session_settings", "told_results"},
     {"store", "job_report"},
     {"drive"},
     {"automl"},
 ]
 # These keep a search and carry it out, by the jobs of a client; the command is `tao automl`.
-AUTOML_EDGE = {"store", "job_report", "drive", "search_file", "views"} | {
-    "sessions",
-    "network_schema",
-    "automl",
+AUTOML_EDGE = {
+    *("store", "job_report", "drive", "search_file", "views"),
+    *("sessions", "network_schema", "automl"),
 }
 AUTOML_DOORS = {"cli/automl.py"}
 AUTOML_FILES = sorted(
