@@ -66,7 +66,7 @@ class Callbacks:
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A search to begin: the job that trials are copies of, where they run, and what is searched."""
+    """A search to begin: the job that trials are copies of, its place, and what is searched."""
 
     spec: JobSpec
     platform: str
@@ -92,7 +92,7 @@ def new_search(client: Client, request: SearchRequest) -> StoredSearch:
     template.check_keys(spec, request.space.keys)
     space = request.space.with_defaults(template.defaults_of(spec, request.space.keys))
     epochs_key = template.epochs_key_of(spec, settings.epochs_key)
-    settings = settled(client, replace(settings, epochs_key=epochs_key), spec, space)
+    settings = settled(replace(settings, epochs_key=epochs_key), spec, space)
     seed = secrets.randbelow(LARGEST_SEED) if settings.seed is None else settings.seed
     prior = prior_of(SearchStore(client.store), settings.warm_start)
     search = create_search(replace(settings, seed=seed), space, seed, prior)
@@ -111,9 +111,7 @@ def search_name(name: str) -> str:
     return label[: template.NAME_LENGTH - len(ending)].rstrip("-") + ending
 
 
-def settled(
-    client: Client, settings: SearchSettings, spec: JobSpec, space: Space
-) -> SearchSettings:
+def settled(settings: SearchSettings, spec: JobSpec, space: Space) -> SearchSettings:
     """The settings with what follows from the job: how many trials run at once (1 with GPUs, else
     half of the cores), and whether the spec as it stands can be the first trial.
     """

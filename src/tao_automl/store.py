@@ -11,7 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_automl.near import near_name
 from tao_automl.state import search_from_json
@@ -21,6 +21,9 @@ from tao_automl.trial import Trial
 from tao_sdk.model.clock import from_iso, to_iso, utc_now
 from tao_sdk.model.errors import JobNotFound, SeveralJobs
 from tao_sdk.store import Store
+
+if TYPE_CHECKING:
+    from tao_sdk.client import Client
 
 COLUMNS = (
     "id, name, created, ended, seconds, round, stop_asked, head, template, revision, status, "
@@ -100,6 +103,12 @@ class SearchStore:
             raise SeveralJobs.of(word, matches)
         return matches[0]
 
+    def newest(self) -> StoredSearch | None:
+        """The newest search, or None."""
+        with self._db.read() as db:
+            row = db.execute("SELECT id FROM searches ORDER BY number DESC LIMIT 1").fetchone()
+        return self.get(row[0]) if row else None
+
     def list(self) -> list[StoredSearch]:
         """All searches, the newest first."""
         with self._db.read() as db:
@@ -127,6 +136,11 @@ class SearchStore:
         """Forget a search and its trials; not their jobs. An unknown id is fine."""
         with self._db.write(synced=True) as db:
             db.execute("DELETE FROM searches WHERE id = ?", (search_id,))
+
+
+def searches_of(client: Client) -> SearchStore:
+    """The searches of a client's store."""
+    return SearchStore(client.store)
 
 
 def put_trials(db: sqlite3.Connection, search_id: str, trials: Iterable[Trial]) -> None:

@@ -120,6 +120,7 @@ AUTOML_LAYERS = [
     {"sessions", "session_settings", "told_results"},
     {"store", "job_report"},
     {"drive"},
+    {"search_file", "views"},
     {"automl"},
 ]
 # These keep a search and carry it out, by the jobs of a client; the command is `tao automl`.

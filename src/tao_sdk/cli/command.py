@@ -34,7 +34,7 @@ WARNING = frozenset(
     {"watch", "logs"}
 )  # verbs that go on for long and say meanwhile what they cannot do
 BEGINNING = frozenset(
-    {"run", "plan", "doctor", "files"}
+    {"run", "plan", "doctor", "files", "automl"}
 )  # verbs that need no job: they may begin a new job store
 
 
