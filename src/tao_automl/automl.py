@@ -136,9 +136,7 @@ class AutoML:
         spec: Mapping[str, Any],
     ) -> None:
         seed = secrets.randbelow(2**32) if chosen.seed is None else chosen.seed
-        search = with_epochs_key(
-            create_search(replace(chosen, seed=seed), space, seed), spec, action
-        )
+        search = with_epochs_key(create_search(replace(chosen, seed=seed), space, seed), spec)
         self._session = create_session(workspace, chosen.session_id or secrets.token_hex(6))
         with self._session.database.write(synced=True) as db:
             self._revision = write_search(db, search, self._about(), ())
