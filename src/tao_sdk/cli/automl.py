@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tao_sdk.cli import exit_codes
+from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.detached import Detached
 from tao_sdk.model.errors import TaoError, UsageError
@@ -322,7 +322,7 @@ def best_lines(client: Client, view: SearchView) -> list[str]:
 
     if view.best is None:
         return []
-    checkpoint = checkpoint_of(client, view.best.job or None) or ""
+    checkpoint = show.path(checkpoint_of(client, view.best.job or None) or "")
     spec = f"tao automl best {view.id} --spec > best.yaml"
     return ["  ".join(filter(None, [f"  best  {view.best.job}", checkpoint, spec]))]
 

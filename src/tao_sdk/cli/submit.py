@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -267,6 +267,7 @@ def run(
     """
     wanted = asked(client, job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
+    tell_notes(out, search_notes(wanted))
     warn_of_open_secrets(out, params)
     mount_line = partial(typed_with_mount, job_file)
     first = FirstWords(out)
@@ -286,6 +287,12 @@ def run(
         raise
     except KeyboardInterrupt:
         raise interrupted(client) from None
+
+
+def search_notes(wanted: JobRequest) -> Iterator[str]:
+    """A note on a job file that can be searched: it is run as one job all the same."""
+    if wanted.file and "search" in wanted.file.places:
+        yield f"Its search: block is left alone. To search: tao automl run {wanted.file.path}"
 
 
 def tell_stored(
