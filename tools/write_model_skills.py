@@ -29,13 +29,25 @@ ORDER = (
     *("data_sources", "spec_params"),
 )
 
+# The last word of an input's key -> what the input is, where no dataset has it.
+OWN_DESCRIPTIONS = {
+    "data_info_path": "the folder data_info in the results of the model's action dataset_convert",
+    "mp4_urls": "the pattern of the videos' paths in the container, such as /data/video/*.mp4",
+}
+OWN_NOTES = {
+    "tao-train-nvpanoptix3d": [
+        "A parent, or a checkpoint, of train is train.checkpoint_2d, with which the 3D stage "
+        "starts. To resume a training, set train.resume_training_checkpoint_path."
+    ],
+}
+
 Facts = Mapping[str, Any]
 Sources = dict[str, dict[str, Any]]  # the data sources of one action, by key
 
 
 # Data sources of our own, for models whose facts have none: as the same keys of rtdetr, clip and
-# foundation-stereo have them, or the dataset itself where an action takes one folder. Left out is
-# what is no part of a dataset: data_info_path of pointpillars, mp4_urls of cosmos-embed.
+# foundation-stereo have them, or the dataset itself where an action takes one folder. What is no
+# part of a dataset has a description instead (OWN_DESCRIPTIONS).
 
 
 def own_data_sources() -> dict[str, dict[str, Sources]]:
@@ -225,7 +237,7 @@ def skill_info(name: str, about: Facts) -> dict[str, Any]:
         for action, facts in about["actions"].items()
         if facts["command"] != UNKNOWN_COMMAND
     }
-    if notes := [*missing_actions(about)]:
+    if notes := [*missing_actions(about), *OWN_NOTES.get(name, ())]:
         info["notes"] = notes
     return info
 
@@ -243,10 +255,17 @@ def action_info(facts: Facts) -> dict[str, Any]:
     info = {key: facts[key] for key in ("mode", "container_image", "command") if key in facts}
     info |= {key: facts[key] for key in ("args", "defaults", "config_format") if key in facts}
     inputs = {key: about for key, about in facts["inputs"].items() if key not in facts["outputs"]}
-    info["inputs"] = {key: declaration(about) for key, about in inputs.items()}
+    info["inputs"] = {
+        key: declaration(about) | own_description(key) for key, about in inputs.items()
+    }
     info["outputs"] = {key: declaration(about) for key, about in facts["outputs"].items()}
     info["upload_excludes"] = ["inputs/"]
     return info
+
+
+def own_description(key: str) -> dict[str, str]:
+    description = OWN_DESCRIPTIONS.get(key.rpartition(".")[2])
+    return {"description": description} if description else {}
 
 
 def declaration(about: str | Facts) -> dict[str, Any]:

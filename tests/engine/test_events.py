@@ -80,3 +80,12 @@ def test_whoever_follows_all_jobs_carries_on_each_that_waits_for_its_retry(clien
     with gives_up(client, second):
         wait_for_end(following, second)
     assert [client.store.get(job).attempt for job in (first, second)] == [2, 2]
+
+
+def test_who_follows_from_the_newest_event_gets_only_those_to_come(client: Client) -> None:
+    assert client.newest_event_number() == 0
+    client.wait(run(client, "true"))
+    newest = client.newest_event_number()
+    assert newest == max(event.seq for event in client.events())
+    later = run(client, "true")
+    assert {event.job_id for event in client.events(since=newest)} == {later}

@@ -279,6 +279,15 @@ def test_paths_of_another_machines_daemon_are_looked_at_there(
     assert one_with(tcp, "x could not be checked").startswith("MISSING: ")
 
 
+def test_a_daemon_is_named_for_docker_alone(
+    check: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        check("--platform", "slurm", "--docker-host", "ssh://me@host", **SLURM)
+    assert ended.value.code == 2
+    assert "--docker-host names a daemon, and slurm has none" in capsys.readouterr().err
+
+
 def test_a_cluster_is_looked_at_over_ssh(check: Check, tools: Path, tmp_path: Path) -> None:
     program(tools, "sinfo", "echo 'gpu:a100:8(S:0-1)'; echo '(null)'")
     for name in ("sbatch", "squeue", "scancel"):
@@ -434,6 +443,40 @@ def test_a_check_that_local_cannot_make_fails_and_says_so(check: Check) -> None:
     assert ran.code == 1
     assert one_with(ran, "MISSING: nosuch/image:1 was not looked at")
     assert one_with(ran, "MISSING: The smoke test was not run.")
+
+
+REFUSED = "The connection to the server 127.0.0.1:1 was refused - did you specify the right host?"
+NO_HOST = (
+    "Unable to connect to the server: dial tcp: lookup k8s.invalid on 10.0.0.53:53: no such host"
+)
+
+
+@pytest.mark.parametrize(
+    ("kubectl_says", "code", "words"),
+    [
+        ('error: context "lab" does not exist', "no_context", ["lab", "get-contexts"]),
+        ("The connection to the server localhost:8080 was refused", "no_login", ["KUBECONFIG"]),
+        (REFUSED, "unreachable", ["https://k8s:6443", "VPN", "NO_PROXY", "the context lab"]),
+        (NO_HOST, "unreachable", ["name of the API server https://k8s:6443", "VPN"]),
+        ("error: You must be logged in to the server (Unauthorized)", "login", ["Log in anew"]),
+        ("tls: failed to verify certificate: x509: unknown", "certificate", ["new kubeconfig"]),
+        ("error: something new", "unreachable", ["kubectl config view --minify --context=lab"]),
+    ],
+)
+def test_a_cluster_that_cannot_be_asked_is_told_with_what_helps(
+    check: Check, tools: Path, kubectl_says: str, code: str, words: list[str]
+) -> None:
+    program(
+        tools,
+        "kubectl",
+        f"""case "$*" in *"config view"*) echo "lab https://k8s:6443" ;;
+        *) echo '{kubectl_says}' >&2; exit 1 ;; esac""",
+    )
+    ran = check("--platform", "kubernetes", "--format", "json", TAO_K8S_CONTEXT="lab")
+    found = next(each for each in ran.json["findings"] if each["code"].endswith(f".{code}"))
+    told = " ".join((found["what"], found["hint"], found["next"]))
+    assert (ran.code, found["evidence"]) == (1, kubectl_says)
+    assert [word for word in words if word not in told] == []
 
 
 # Arguments

@@ -156,6 +156,33 @@ def test_a_redirect_takes_no_login_to_another_host(tmp_path: Path) -> None:
         assert any(login.startswith("Basic ") for _, login in server.seen)
 
 
+class AskingElsewhere(Server):
+    """Leads on to another host before it has asked for a login."""
+
+    to = ""
+
+    def answer(self, path: str, login: str) -> tuple[int, Mapping[str, str], bytes]:
+        return 307, {"location": f"http://{self.to}{path}"}, b""
+
+
+def test_a_host_that_a_registry_leads_to_gets_no_login_when_it_asks_for_one(
+    tmp_path: Path,
+) -> None:
+    with serving(AskingElsewhere()) as server, serving(WithTokens()) as other:
+        assert isinstance(server, AskingElsewhere)
+        server.to = other.name
+        with pytest.raises(NoImage):
+            look_at_image(read(f"{server.name}/a/b:1"), logged_in(tmp_path, server.name))
+        assert other.seen == [("/v2/a/b/manifests/1", "")]
+
+
+class InTheClear(Server):
+    """Names a server of tokens on another machine, without TLS."""
+
+    def answer(self, path: str, login: str) -> tuple[int, Mapping[str, str], bytes]:
+        return 401, {"www-authenticate": 'Bearer realm="http://192.0.2.1/token"'}, b"{}"
+
+
 class Endless(Server):
     def answer(self, path: str, login: str) -> tuple[int, Mapping[str, str], bytes]:
         return 200, {}, b"[" * (looking.LARGEST + 1)
@@ -165,6 +192,11 @@ class Silent(Server):
     def answer(self, path: str, login: str) -> tuple[int, Mapping[str, str], bytes]:
         threading.Event().wait(5)
         return 200, {}, b"{}"
+
+
+class NoMapping(Server):
+    def answer(self, path: str, login: str) -> tuple[int, Mapping[str, str], bytes]:
+        return 200, {}, b'["accept our terms first"]'
 
 
 class NoRegistry(Server):
@@ -178,6 +210,8 @@ class NoRegistry(Server):
         (Endless, "larger than 4 MiB"),
         (Silent, "did not answer within"),
         (NoRegistry, "is no registry. The answer is no JSON."),
+        (NoMapping, "is no manifest"),
+        (InTheClear, "names a server of tokens without TLS"),
     ],
 )
 def test_an_odd_server_costs_little_and_is_not_taken_for_an_answer(
@@ -193,6 +227,14 @@ def test_an_odd_server_costs_little_and_is_not_taken_for_an_answer(
 def test_a_registry_that_nobody_reaches_is_no_answer() -> None:
     found, image = registry_findings(read("127.0.0.1:1/a:1"), {}, Machines())
     assert ([each.code for each in found], image) == (["image.not_seen"], None)
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [("localhost:5000", True), ("127.0.0.1", True), ("127.x.example", False), ("a.example", False)],
+)
+def test_only_a_registry_of_this_machine_may_have_no_tls(host: str, here: bool) -> None:
+    assert looking.is_loopback(host) is here
 
 
 # Logins

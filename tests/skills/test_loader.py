@@ -94,6 +94,29 @@ def test_every_attribute_of_an_input_is_read(load: Load) -> None:
     assert skill.image_of("evaluate") == "own/image:1"
 
 
+def test_types_that_banks_call_otherwise_are_read(load: Load) -> None:
+    text = (
+        "actions:\n"
+        "  analyze:\n"
+        "    mode: config\n"
+        "    command: analyze -e {config_path}\n"
+        "    metric: val_loss\n"
+        "    inputs:\n"
+        "      truth: {type: path, required: true}\n"
+        "      images: {type: directory, required: false}\n"
+        "      strict: {type: bool}\n"
+        "    outputs:\n"
+        "      run_dir: {type: directory, config_path: output.run_dir}\n"
+    )
+    action = load(text).action("analyze")
+    assert action.inputs == {
+        "truth": Input("truth", "file"),
+        "images": Input("images", "folder", optional=True),
+        "strict": Input("strict", "text"),
+    }
+    assert action.outputs == {"output.run_dir": Output("output.run_dir", "folder")}
+
+
 def test_the_data_of_a_skill_is_read(load: Load) -> None:
     text = GOOD + (
         "data_sources:\n"
@@ -162,6 +185,18 @@ def test_arguments_of_an_action_may_have_hyphens(load: Load) -> None:
     action = load(text).action("analyze")
     assert action.inputs["videos-dir"] == Input("videos-dir", "folder")
     assert action.args == {"videos": "{videos_dir}", "out": "{results_dir}"}
+
+
+def test_an_argument_may_be_a_value_that_the_user_sets_and_a_default_a_flag(load: Load) -> None:
+    text = (
+        "actions:\n"
+        "  generate:\n"
+        "    mode: args\n"
+        "    command: generate\n"
+        "    args: {name: '--name {name}', safe: '--safe/--no-safe {safe}'}\n"
+        "    defaults: {safe: true, workers: 2}\n"
+    )
+    assert load(text).action("generate").defaults == {"safe": "true", "workers": "2"}
 
 
 def test_a_command_is_left_as_it_is(load: Load) -> None:
@@ -357,6 +392,15 @@ def test_a_template_lies_beside_the_skills_file(make_bank: MakeBank) -> None:
     assert template is not None
     assert template.samefile(bank.skills / beside)
     assert template_file(bank.root, skill, "evaluate") is None
+
+
+def test_a_template_may_be_named_from_the_skills_folder(make_bank: MakeBank) -> None:
+    beside = "tao-train-toy/references/template.yaml"
+    named = GOOD + "spec_templates: {train: references/template.yaml}\n"
+    bank = make_bank({PATH: named, beside: "a: 1\n"})
+    template = template_file(bank.root, load_skill(bank.root, bank.skills / PATH, "toy"), "train")
+    assert template is not None
+    assert template.samefile(bank.skills / beside)
 
 
 def test_templates_of_tasks_are_found_by_task_and_action(load: Load) -> None:

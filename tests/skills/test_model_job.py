@@ -116,6 +116,47 @@ def test_what_a_template_leaves_open_needs_a_value_and_is_not_fetched(
     assert "specs.train.lr" not in job.origins
 
 
+def test_an_empty_further_item_of_a_templates_list_is_no_dataset(
+    make_bank: MakeBank, settings: Settings
+) -> None:
+    template = "data: {train: [{images: '', labels: ''}, {images: '', labels: ''}]}\n"
+    bank = make_bank({PATH: TOY, "tao-train-toy/references/template.yaml": template})
+    job = prepare_model_job(bank, load_named(bank, "toy"), "train", Wanted(DATA), settings)
+    assert specs(job)["data"]["train"] == [{"images": "s3://b/coco/images.tar.gz", "labels": ""}]
+
+
+OPTIONS = """\
+name: toy
+container_image: tao_toolkit.toy
+actions:
+  generate:
+    mode: args
+    command: generate.py
+    args:
+      root: --dataset-root {root}
+      name: --name {name}
+      safe: --safe/--no-safe {safe}
+    defaults: {safe: true}
+    inputs: {root: {type: folder}, safe: {type: bool}}
+    outputs: {results_dir: {type: folder}}
+"""
+
+
+@pytest.mark.parametrize(("safe", "word"), [(None, " --safe"), (False, " --no-safe"), ("", "")])
+def test_arguments_that_are_options_stand_as_options_in_the_command(
+    prepare: Prepare, safe: Any, word: str
+) -> None:
+    values = {"root": "/data/in"} | ({} if safe is None else {"safe": safe})
+    spec = prepare("generate", OPTIONS, values=values).spec
+    assert spec.command == f"generate.py --dataset-root={{root}} --name={{name}}{word}"
+    assert spec.args == {"root": "/data/in", "results_dir": "", "name": ""}
+
+
+def test_a_switch_that_is_neither_on_nor_off_is_refused(prepare: Prepare) -> None:
+    with pytest.raises(SpecError, match="must be true or false"):
+        prepare("generate", OPTIONS, values={"root": "/data/in", "safe": "maybe"})
+
+
 def test_each_value_says_where_it_came_from(prepare: Prepare) -> None:
     origins = prepare(data=DATA, values={"num_epochs": 12}).origins
     assert origins["specs.train.num_epochs"] == "set"

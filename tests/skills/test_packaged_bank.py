@@ -17,6 +17,7 @@ from support.tao_command import Ran
 from tao_sdk.backends.registry import NOT_BUILT, platforms
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.credentials import KNOWN_NAMES
+from tao_sdk.model.errors import SpecError
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.bank import PACKAGED, Bank
 from tao_sdk.skills.check import check_bank, has_errors
@@ -92,6 +93,23 @@ def test_a_model_is_trained_and_evaluated_on_datasets_alone(model: str) -> None:
     prepare_model_job(BANK, skill, "train", Wanted(data), settings)
     wanted = Wanted({name: data[name] for name in data if name.startswith("eval")}, MODEL)
     prepare_model_job(BANK, skill, "evaluate", wanted, settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "advice"),
+    [
+        ("pointpillars", "the folder data_info in the results of", "dataset.data_info_path=s3://"),
+        ("cosmos-embed", "the pattern of the videos' paths in the container", "/data/*.mp4"),
+    ],
+)
+def test_an_input_that_no_dataset_has_says_what_it_is(model: str, words: str, advice: str) -> None:
+    skill, settings = load_named(BANK, model), Settings({"HOME": "/nowhere"})
+    sources = {source.source for source in skill.data_sources["train"].values()}
+    wanted = Wanted(dict.fromkeys(sources, "s3://b/data"))
+    with pytest.raises(SpecError) as told:
+        prepare_model_job(BANK, skill, "train", wanted, settings)
+    assert words in told.value.why
+    assert advice in told.value.next
 
 
 def test_dino_reads_several_datasets() -> None:

@@ -302,6 +302,14 @@ def test_a_path_goes_to_the_key_that_takes_such_a_file(name: str) -> None:
         assert values_from_results(left("model.pth"), skill, action, "parent", path) == {key: path}
 
 
+def test_a_training_that_starts_from_a_model_of_its_parent_is_not_resumed_as_well() -> None:
+    skill, action = named_action("nvpanoptix3d train")
+    found = values_from_results(left("train/model.pth"), skill, action, "parent")
+    assert found == {"train.checkpoint_2d": "/results/train/model.pth"}
+    assert values_of_checkpoint(skill, action, "/m/2d.pth") == {"train.checkpoint_2d": "/m/2d.pth"}
+    assert "set train.resume_training_checkpoint_path" in " ".join(skill.notes)
+
+
 def test_a_file_that_no_key_takes_is_refused_with_those_that_one_does() -> None:
     deploy = load_named(BANK, "dino-deploy")
     with pytest.raises(SpecError, match=r"model\.pth.*no file for") as told:

@@ -28,6 +28,9 @@ SCHEMA = {
         "sizes": {"type": "list_2"},
         "model": {"type": "collection", "properties": {"depth": {"type": "ordered_int"}}},
         "odd": ["not", "a", "schema"],
+        "port": {"type": "int", "minimum": 49152, "default": 18888},
+        "loss": {"type": "categorical", "enum": ["mse", "cross_entropy"], "default": "KL"},
+        "workers": {"type": "int", "minimum": 2, "default": True},
     },
 }
 
@@ -38,6 +41,7 @@ SCHEMA = {
         {"epochs": 10**9, "lr": 0.5, "fast": True, "name": "abc", "kind": "sgd", "sizes": [1, 2]},
         {"epochs": 3.0, "lr": 1, "model": {"depth": 3}, "odd": 1},
         {"epochs": None, "name": "", "model": {}},
+        {"port": 18888, "loss": "KL"},  # its own defaults, outside of its own limits
     ],
 )
 def test_a_spec_that_fits_has_no_mistakes(spec: dict[str, Any]) -> None:
@@ -59,6 +63,8 @@ def test_a_spec_that_fits_has_no_mistakes(spec: dict[str, Any]) -> None:
         ({"kind": "adma"}, "It must be one of adam, sgd"),
         ({"sizes": 3}, "sizes is 3; it must be a list"),
         ({"model": {"depht": 3}}, "Did you mean model.depth?"),
+        ({"port": 18887}, "port is 18887, below 49152"),
+        ({"workers": 1}, "workers is 1, below 2"),
         ({"model": {"depth": "x"}}, "model.depth is 'x'"),
     ],
 )

@@ -15,6 +15,9 @@ FORMS = "/path/to/image.sqsh, registry#image:tag, docker://registry#image:tag or
 NGC = "nvcr.io"
 HUB = ""  # Docker Hub has no name in a reference
 HUB_NAME = "docker.io"  # its name in references that spell it out
+HUB_INDEX = "index.docker.io"  # its older name
+HUB_IN_CONFIG = f"https://{HUB_INDEX}/v1/"  # under which `docker login` keeps a login for it
+HUB_LOGIN = "auth.docker.io"  # its name in enroot's credentials
 
 COMPONENT = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 NAME = re.compile(
@@ -97,7 +100,7 @@ def read(image: str) -> ImageName:
         raise SpecError(
             f"{image!r} is not the name of an image.", "", f"On SLURM it is one of: {FORMS}."
         )
-    registry = HUB if registry in (HUB_NAME, "index.docker.io") else registry
+    registry = HUB if registry in (HUB_NAME, HUB_INDEX) else registry
     return ImageName(registry, parts["path"], parts["tag"] or "", parts["digest"] or "")
 
 

@@ -108,20 +108,24 @@ def read_mounts(given: Any, cwd: str, home: str) -> list[Mount]:
 
     Relative sources start at `cwd`; `~` is `home`.
     """
-    found = [mount(one, cwd, home) for one in separate(given)]
-    taken = [each.target for each in found]
-    for target in taken:
-        if taken.count(target) > 1:
+    found = [mount(one, cwd, home) for one in split_mounts(given)]
+    refuse_repeated([each.target for each in found])
+    return found
+
+
+def refuse_repeated(targets: Sequence[str]) -> None:
+    """Raise FieldError for a target that two mounts have."""
+    for target in targets:
+        if targets.count(target) > 1:
             raise FieldError(
                 "mounts",
                 f"mounts has {target} twice.",
                 "A place can hold one thing.",
                 "Leave one out.",
             )
-    return found
 
 
-def separate(given: Any) -> Iterator[Any]:
+def split_mounts(given: Any) -> Iterator[Any]:
     """The mounts one by one."""
     if given is None:
         return
@@ -135,41 +139,43 @@ def separate(given: Any) -> Iterator[Any]:
         yield given
     elif isinstance(given, (list, tuple)):
         for one in cast("list[Any]", given):
-            yield from separate(one)
+            yield from split_mounts(one)
     else:
-        raise wrong(given)
+        raise invalid_mount(given)
 
 
 def mount(given: Any, cwd: str, home: str) -> Mount:
     if isinstance(given, str):
-        return from_text(given, cwd, home)
+        return mount_from_text(given, cwd, home)
     if isinstance(given, tuple):
         source, how = cast("tuple[str, Any]", given)
         if isinstance(how, str):
-            return from_text(f"{source}:{how}", cwd, home)
+            return mount_from_text(f"{source}:{how}", cwd, home)
         if not isinstance(how, Mapping):
-            raise wrong({source: how})
-        return from_mapping({"source": source, **cast("Mapping[str, Any]", how)}, cwd, home)
-    return from_mapping(given, cwd, home)
+            raise invalid_mount({source: how})
+        return mount_from_mapping({"source": source, **cast("Mapping[str, Any]", how)}, cwd, home)
+    return mount_from_mapping(given, cwd, home)
 
 
-def from_text(text: str, cwd: str, home: str) -> Mount:
+def mount_from_text(text: str, cwd: str, home: str) -> Mount:
     source, _, rest = text.removeprefix("file://").partition(":")
     target, _, mode = rest.partition(":")
     flags = mode.split(",")
     if any(flag not in MODES for flag in flags):
-        raise wrong(text)
-    return made(text, source, target or source, any(MODES[flag] for flag in flags), cwd, home)
+        raise invalid_mount(text)
+    return checked_mount(
+        text, source, target or source, any(MODES[flag] for flag in flags), cwd, home
+    )
 
 
-def from_mapping(given: Mapping[str, Any], cwd: str, home: str) -> Mount:
+def mount_from_mapping(given: Mapping[str, Any], cwd: str, home: str) -> Mount:
     source = next((str(given[name]) for name in SOURCE if name in given), "")
     target = next((str(given[name]) for name in TARGET if name in given), source)
     mode = str(given.get("mode", ""))
     unknown = set(given) - {*SOURCE, *TARGET, "mode", "read_only", "readonly", "type"}
     if unknown or mode not in MODES:
-        raise wrong(dict(given))
-    return made(
+        raise invalid_mount(dict(given))
+    return checked_mount(
         given,
         source,
         target,
@@ -179,9 +185,11 @@ def from_mapping(given: Mapping[str, Any], cwd: str, home: str) -> Mount:
     )
 
 
-def made(given: Any, source: str, target: str, read_only: bool, cwd: str, home: str) -> Mount:
+def checked_mount(
+    given: Any, source: str, target: str, read_only: bool, cwd: str, home: str
+) -> Mount:
     if not source or not target.startswith("/"):
-        raise wrong(given)
+        raise invalid_mount(given)
     volume = not source.startswith(("/", ".", "~")) and "/" not in source
     if source.startswith("~"):
         source = home + source[1:]
@@ -193,7 +201,7 @@ def made(given: Any, source: str, target: str, read_only: bool, cwd: str, home: 
     return Mount(path, posixpath.normpath(target), read_only, volume)
 
 
-def wrong(given: Any) -> FieldError:
+def invalid_mount(given: Any) -> FieldError:
     return FieldError(
         "mounts",
         f"mounts has {given!r}.",

@@ -28,12 +28,12 @@ def rendezvous(
     }
 
 
-def single_node(gpus: int | None) -> dict[str, str]:
+def single_node(gpus: int | None, port: int = MASTER_PORT) -> dict[str, str]:
     """The variables of a job on one node.
 
     `gpus` is None if the number is not known here. Then the names that count GPUs are left out.
     """
-    known = rendezvous(nodes=1, gpus_per_node=gpus or 0, node_rank=0, master="127.0.0.1")
+    known = rendezvous(1, gpus or 0, node_rank=0, master="127.0.0.1", port=port)
     return {
         name: value for name, value in known.items() if gpus is not None or name not in PER_NODE
     }

@@ -122,7 +122,8 @@ def write_whole(path: str, text: str) -> None:
     try:
         Path(path).write_text(text)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+        what = f"{path} cannot be written: {error.strerror}."
+        raise UsageError(what, "", "Name a file that can be.") from error
 
 
 def named_search(client: Client, word: str | None) -> StoredSearch:

@@ -444,21 +444,20 @@ def known_whole(checkpoints: Sequence[Checkpoint]) -> str:
     return f"{plural(len(checkpoints), 'checkpoint')}, {whole or 'none'} known to be whole"
 
 
-def waiting_time(job: Job, now: datetime) -> str:
-    """`Pending for 12 min`, `Running for 0:21`, `Error after 0:03`, `Paused`."""
+def time_in_status(job: Job, now: datetime) -> str:
+    """` for 12 min`, ` after 0:03`: the words behind a status; "" if its time is not known."""
     if job.status is Status.PENDING:
         minutes = int((now - job.created).total_seconds() // 60)
-        return f"Pending for {minutes} min" if minutes else "Pending"
+        return f" for {minutes} min" if minutes else ""
     duration = took(job, now)
     if not duration or job.status is Status.PAUSED:  # since when it is paused is not known
-        return str(job.status)
-    preposition = "after" if job.status.terminal else "for"
-    return f"{job.status} {preposition} {duration}"
+        return ""
+    return f" {'after' if job.status.terminal else 'for'} {duration}"
 
 
 def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
     """Explain why a job waits or failed: what went wrong, what was seen, what to do."""
-    head = f"{out.status(job.status.value)}{waiting_time(job, utc_now())[len(job.status.value) :]}"
+    head = out.status(job.status.value) + time_in_status(job, utc_now())
     if diagnosis is None:
         return [without_diagnosis(job, head), *not_finite_lines(job, out)]
     what, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)

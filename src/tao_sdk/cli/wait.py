@@ -145,7 +145,7 @@ def one_to_wait_for(client: Client, out: Output, job: str) -> str:
 def standing_line(job: Job, out: Output) -> str:
     """`digits-7f3k2q9d1x  Running for 0:21  epoch 3/20  loss 0.5`."""
     now = utc_now()
-    duration = show.waiting_time(job, now)[len(job.status.value) :]
+    duration = show.time_in_status(job, now)
     head = f"{job.id}  {out.status(job.status.value)}{duration}"
     message = standing_message(job, now)
     if not message:

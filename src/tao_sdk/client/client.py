@@ -400,14 +400,19 @@ class Client:
     def events(
         self, job: str | None = None, since: int = 0, follow: bool = False
     ) -> Iterator[Event]:
-        """Yield the events after sequence number `since`, in order. With follow, go on until the
-        job has ended, or without end if no job is given.
+        """Yield the events after number `since`, in order. With follow, go on until the job has
+        ended, or without end if no job is given. To get only events to come, give the
+        `newest_event_number` of now.
         """
         job_id = self.store.resolve(job) if job else None
         if follow:
             yield from self._follower.follow_events(job_id, since)
         else:
             yield from self.store.events(job_id, since)
+
+    def newest_event_number(self) -> int:
+        """The number of the newest event of all jobs; 0 without events."""
+        return self.store.newest_event_number()
 
     @property
     def _follower(self) -> Follower:

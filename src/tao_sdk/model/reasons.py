@@ -115,6 +115,8 @@ class Reason(str, Enum):
     """Its pod was taken off its node, for want of room there or by someone's drain."""
     NODE_REFUSED = "node_refused"
     """A node did not take its pod, such as for a GPU that another pod got first."""
+    PREPARING = "preparing"
+    """Its node prepares its pod: mounts volumes, sets up the network, pulls the image."""
 
     __str__ = str.__str__
 

@@ -76,6 +76,7 @@ SENTENCES: Mapping[Reason, str] = {
     Reason.QUEUE_REASON: "{what}",
     Reason.EVICTED: "its pod was evicted from node {node}: {what}",
     Reason.NODE_REFUSED: "node {node} did not take its pod: {what}",
+    Reason.PREPARING: "{what}",
 }
 
 # Other sentences for a reason, by the name of the place that uses them.

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tao_sdk.backends.image_name import ImageName, read
+from tao_sdk.backends.daemon_machine import SSH, ssh_words
+from tao_sdk.backends.image_name import HUB_LOGIN, ImageName, read
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.machines import (
@@ -29,18 +30,19 @@ from tao_sdk.model.machines import (
     most_gpus,
     parse_gpus,
 )
+from tao_sdk.model.printable import printable
 from tao_sdk.net.json_answer import as_record
 from tao_sdk.preflight.commands import Answer, ask
 from tao_sdk.preflight.datasets import NotSeen, Place
 from tao_sdk.preflight.images import disk_findings, file_findings, registry_findings
+from tao_sdk.preflight.kubectl_trouble import Target, trouble_finding
 from tao_sdk.preflight.places import OverSsh, ThisMachine, Unseen
 from tao_sdk.preflight.registry import RegistryImage, size_of
 from tao_sdk.preflight.requirements import GpuNeeds
 
-SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 NETWORK = "tao_default"
 ENROOT_FILE = "~/.config/enroot/.credentials"
-HUB_LOGIN = "auth.docker.io"  # enroot's name for Docker Hub there
+TARGET = "jsonpath={.current-context} {.clusters[0].cluster.server}"
 NO_POD = (
     "A path of a claim is seen from a pod only.",
     "Mount the claim in a pod and look there, or put the data in a bucket: s3://...",
@@ -152,15 +154,6 @@ class DockerAccess(Access):
     def host(self) -> str:
         return self.wanted.docker_host or self.wanted.environ.get("DOCKER_HOST", "")
 
-    def ssh_words(self) -> list[str]:
-        """The ssh command to the machine of a daemon that is reached by ssh; empty for another
-        daemon.
-        """
-        if not self.host.startswith("ssh://"):
-            return []
-        target, _, port = self.host[len("ssh://") :].rstrip("/").partition(":")
-        return [*SSH, *(("-p", port) if port else ()), "--", target]
-
     @property
     def is_here(self) -> bool:
         return not self.host or self.host.startswith("unix://")
@@ -168,7 +161,7 @@ class DockerAccess(Access):
     def paths(self) -> Place:
         if self.is_here:
             return ThisMachine()
-        if words := self.ssh_words():
+        if words := ssh_words(self.host):
             return OverSsh(words, self.wanted.environ)
         unseen = self.unseen_machine()
         return Unseen(unseen.why, unseen.next)
@@ -182,7 +175,7 @@ class DockerAccess(Access):
     def gpus(self) -> list[Gpu]:
         if self.is_here:
             return super().gpus()
-        if words := self.ssh_words():
+        if words := ssh_words(self.host):
             return gpus_of(self.wanted.ask(*words, " ".join(GPU_QUERY)))
         raise self.unseen_machine()
 
@@ -194,7 +187,7 @@ class DockerAccess(Access):
             return None
         if self.is_here:
             return free_at(root)
-        words = self.ssh_words()
+        words = ssh_words(self.host)
         return free_of(self.wanted.ask(*words, f"df -Pk {shlex.quote(root)}")) if words else None
 
     def findings(self) -> Iterator[Finding]:
@@ -472,17 +465,19 @@ class KubernetesAccess(Access):
                 "Ask the cluster's administrator, or set TAO_K8S_NAMESPACE.",
             )
         else:
-            yield error(
-                "kubernetes.unreachable",
-                "Could not authenticate to a Kubernetes cluster.",
-                answer.words,
-                "Check ~/.kube/config or $KUBECONFIG:",
-                "kubectl get nodes",
-            )
+            yield trouble_finding(answer.words, self.target())
         if self.wanted.image:
             yield from self.image_findings()
         if self.wanted.smoke_image:
             yield smoke_by_package("kubernetes", self.wanted.smoke_image)
+
+    def target(self) -> Target:
+        """The cluster that kubectl asks, from the kubeconfig alone."""
+        shown = self.kubectl("config", "view", "--minify", "-o", TARGET)
+        context, _, server = shown.out.strip().partition(" ")
+        if not shown.ok:
+            return Target(self.wanted.environ.get("TAO_K8S_CONTEXT", ""))
+        return Target(printable(context), printable(server))
 
     def image_findings(self) -> Iterator[Finding]:
         """Check an image that the nodes' kubelets fetch."""

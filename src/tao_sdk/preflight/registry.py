@@ -2,7 +2,7 @@
 
 A registry is a foreign server: the time and the bytes of a look are bounded, and its words are
 shown without the data sent to it. A login goes only to the registry and to the token server that it
-names.
+names itself, and over the network only by TLS.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tao_sdk.backends.image_name import HUB, ImageName
 from tao_sdk.model.printable import printable
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.json_answer import as_record, as_records, parse_json
-from tao_sdk.net.redirects import LOCAL_IPV4
 from tao_sdk.net.web import Web
+from tao_sdk.net.wire import split_url
 from tao_sdk.preflight.commands import MOST_WORDS
 from tao_sdk.preflight.datasets import NotSeen
 from tao_sdk.preflight.registry_login import Login, find_login
@@ -43,9 +43,11 @@ MANIFESTS = ", ".join(
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
+LOOPBACK = re.compile(r"127(\.\d{1,3}){3}", re.ASCII)
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 FIELD = re.compile(r'(\w+)="([^"]*)"')
 REFUSALS = (401, 403, 404)  # after which another login is worth a try
+OF_MANIFESTS = ("schemaVersion", "manifests", "layers", "config")  # a manifest has one of them
 
 
 class NoImage(Exception):
@@ -136,7 +138,11 @@ class Look:
         return RegistryImage(archs, size, self.login is not None)
 
     def manifest(self, reference: str) -> dict[str, Any]:
-        return self.fetch(f"manifests/{quote(reference, safe=':@')}", MANIFESTS)
+        """The manifest. Raises NotSeen for an answer that is none, such as a gate's page."""
+        manifest = self.fetch(f"manifests/{quote(reference, safe=':@')}", MANIFESTS)
+        if not any(name in manifest for name in OF_MANIFESTS):
+            raise NotSeen(f"The answer of {self.host} is no manifest.", "Check its name.")
+        return manifest
 
     def archs_of(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
         """The architectures in the image's configuration. A manifest of the first form states its
@@ -197,7 +203,11 @@ class Look:
     # Being allowed
 
     def authorize(self, answer: Answer) -> bool:
-        """Take the next authorization that the registry may accept; False if none is left."""
+        """Take the next authorization that the registry may accept; False if none is left. A host
+        that the registry led to gets no login, whatever it asks for.
+        """
+        if split_url(answer.url)[0] != split_url(self.bases[0])[0]:
+            return False
         self.challenge = answer.headers.get("www-authenticate", "") or self.challenge
         return any(self.steps.pop(0)(answer) for _ in range(len(self.steps)))
 
@@ -239,8 +249,7 @@ class Look:
         """The URL to get a token from. Raises NotSeen if a login would be sent without TLS."""
         fields = dict(FIELD.findall(self.challenge))
         realm = fields.get("realm", "")
-        has_tls = self.bases[0].startswith("https://")
-        if not realm.startswith("https://" if has_tls else ("https://", "http://")):
+        if not (realm.startswith("https://") or self.is_realm_here(realm)):
             raise NotSeen(
                 f"{self.host} names a server of tokens without TLS: {self.clean(realm)}",
                 "Ask who runs the registry.",
@@ -249,6 +258,11 @@ class Look:
         if fields.get("service"):
             query["service"] = fields["service"]
         return f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}"
+
+    def is_realm_here(self, realm: str) -> bool:
+        """True for a server of tokens on this machine, of a registry that has no TLS either."""
+        has_tls = self.bases[0].startswith("https://")
+        return not has_tls and realm.startswith("http://") and is_loopback(split_url(realm)[0][1])
 
     # Its words
 
@@ -272,7 +286,7 @@ class Look:
 
 def is_loopback(host: str) -> bool:
     name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
-    return name == "localhost" or name.startswith(LOCAL_IPV4[0])
+    return name == "localhost" or LOOPBACK.fullmatch(name) is not None
 
 
 def trust_of(host: str, environ: Mapping[str, str]) -> dict[str, str]:

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tao_sdk.backends.image_name import HUB, NGC
+from tao_sdk.backends.image_name import HUB, HUB_IN_CONFIG, HUB_INDEX, HUB_NAME, NGC
 from tao_sdk.net.json_answer import as_record
 
 NGC_USER = "$oauthtoken"
 NGC_LOGIN = ("NGC_KEY", "DOCKER_USERNAME")  # variables of the login for nvcr.io: password, user
-HUB_NAMES = ("https://index.docker.io/v1/", "index.docker.io", "docker.io")
+HUB_NAMES = (HUB_IN_CONFIG, HUB_INDEX, HUB_NAME)  # in the config of docker
 HELPER = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 HELPER_SECONDS = 5.0
 LARGEST_CONFIG = 1_000_000  # bytes

@@ -8,18 +8,26 @@ from collections.abc import Mapping
 from tao_sdk.skills.node import Node, Reading, is_spec_key
 from tao_sdk.skills.skill import Action, Input, Mode, Output, Selective
 
-INPUT_TYPES = ("file", "folder", "list", "local_glob")
+INPUT_TYPES = ("file", "folder", "list", "local_glob", "text")
 OUTPUT_TYPES = ("file", "folder", "text")
+# Other names of types that banks have. A type is a hint: at the place of a file a folder is taken.
+OTHER_TYPES = {
+    **{"path": "file", "directory": "folder"},
+    **dict.fromkeys(("bool", "int", "float", "string"), "text"),
+}
 FORMATS = ("yaml", "toml", "json")
 ACTION = {
     *("mode", "command", "config_format", "container_image", "image", "inputs", "outputs"),
     *("upload_excludes", "args", "defaults", "description"),
+    # for people and other programs
+    *("metric", "metric_direction", "metric_file", "cancellation", "execution_contract"),
+    *("automl_default_parameters", "automl_disabled_parameters"),
 }
 INPUT = {
     *("type", "optional", "extract_to_parent", "container_path", "selective", "description"),
-    "extract",
+    *("extract", "required"),
 }
-OUTPUT = {"type", "optional", "description"}
+OUTPUT = {"type", "optional", "description", "config_path", "relative_path"}
 SELECTIVE = {"annotation", "format", "keys"}
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 CONFIG_PATH = "{config_path}"
@@ -40,7 +48,7 @@ def read_action(reading: Reading, name: str, node: Node, skill: str) -> Action:
         outputs=read_outputs(reading, mode, has.get("outputs")),
         upload_excludes=reading.texts(has.get("upload_excludes")),
         args=reading.texts_by_name(has.get("args")),
-        defaults=reading.texts_by_name(has.get("defaults")),
+        defaults=read_defaults(reading, has.get("defaults")),
         description=reading.text(has.get("description")),
     )
     warn_of_shared_keys(reading, action, has.get("inputs"))
@@ -69,6 +77,11 @@ def read_command(reading: Reading, action: Node, node: Node | None) -> str:
         missing = Node(action.value, action.below("command"), action.place)
         reading.refuse(missing, "is missing.", "Add the command that the container runs.")
     return command
+
+
+def read_defaults(reading: Reading, node: Node | None) -> dict[str, str]:
+    """The defaults as texts, also those that are written as true or false."""
+    return {name: reading.truth_as_text(child) for name, child in reading.mapping(node).items()}
 
 
 def read_format(reading: Reading, mode: Mode, node: Node | None) -> str:
@@ -119,17 +132,27 @@ def read_input(reading: Reading, key: str, node: Node) -> Input:
     return Input(
         key,
         read_type(reading, node, has.get("type"), INPUT_TYPES),
-        reading.flag(has.get("optional")) or False,
+        is_optional(reading, has),
         reading.flag(has.get("extract_to_parent")) or False,
         read_container_path(reading, has.get("container_path")),
         read_selective(reading, has.get("selective")),
+        reading.text(has.get("description")),
     )
+
+
+def is_optional(reading: Reading, has: Mapping[str, Node]) -> bool:
+    """True for `optional: true`, and for `required: false`."""
+    optional, required = reading.flag(has.get("optional")), reading.flag(has.get("required"))
+    return optional or required is False
 
 
 def read_type(reading: Reading, owner: Node, node: Node | None, allowed: tuple[str, ...]) -> str:
     if node is None or node.is_empty:
         reading.refuse(owner, "has no type.", f"Add type: one of {', '.join(allowed)}.")
         return allowed[0]
+    meant = OTHER_TYPES.get(node.value.text) if isinstance(node.value.data, str) else None
+    if meant in allowed:
+        return meant
     return reading.choice(node, allowed) or allowed[0]
 
 
@@ -156,7 +179,8 @@ def read_selective(reading: Reading, node: Node | None) -> Selective | None:
 
 def read_outputs(reading: Reading, mode: Mode, node: Node | None) -> dict[str, Output]:
     children = right_keys(reading, mode, node)
-    return {key: read_output(reading, key, child) for key, child in children.items()}
+    outputs = [read_output(reading, key, child) for key, child in children.items()]
+    return {output.key: output for output in outputs}
 
 
 def read_output(reading: Reading, key: str, node: Node) -> Output:
@@ -165,6 +189,7 @@ def read_output(reading: Reading, key: str, node: Node) -> Output:
     reading.warn_of_unknown(node, OUTPUT)
     has = reading.mapping(node)
     kind = read_type(reading, node, has.get("type"), OUTPUT_TYPES)
+    key = reading.spec_key(has.get("config_path")) or key
     return Output(key, kind, reading.flag(has.get("optional")) or False)
 
 
@@ -179,12 +204,14 @@ def warn_of_shared_keys(reading: Reading, action: Action, node: Node | None) -> 
 
 
 def refuse_unknown_placeholders(reading: Reading, action: Action, has: Mapping[str, Node]) -> None:
-    """Refuse a placeholder of `args` that is no input, output or default, with `_` for `-`."""
+    """Refuse a placeholder of `args` that is no input, output or default, with `_` for `-`. One
+    with the name of its own argument is a value that the user sets.
+    """
     known = {key.replace("-", "_") for key in (*action.inputs, *action.outputs)}
     known |= {"config_path", *action.defaults}
-    for node in reading.mapping(has.get("args")).values():
+    for argument, node in reading.mapping(has.get("args")).items():
         for name in PLACEHOLDER.findall(node.value.text):
-            if name not in known:
+            if name not in {*known, argument}:
                 reading.refuse(
                     node,
                     f"names {{{name}}}, which is no input, output or default.",

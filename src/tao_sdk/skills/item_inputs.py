@@ -27,6 +27,24 @@ def with_every_item(action: Action, tree: Tree) -> Action:
     return replace(action, inputs=inputs)
 
 
+def drop_blank_items(action: Action, tree: Tree) -> None:
+    """Take out of a template's lists the further items in which nothing is filled in. A template
+    shows by them that the list may be longer; a program would read them as datasets.
+    """
+    for key in action.inputs:
+        head, index, _ = key.partition(FIRST)
+        items = get_value(tree, head) if index else None
+        if isinstance(items, list):
+            items[1:] = [item for item in cast("list[Any]", items)[1:] if not is_blank(item)]
+
+
+def is_blank(value: Any) -> bool:
+    """True for a value without any text, number or flag in it."""
+    if isinstance(value, dict):
+        return all(map(is_blank, cast("dict[Any, Any]", value).values()))
+    return value in (None, "", [])
+
+
 def item_keys(tree: Tree, above: str, rest: str) -> Iterator[str]:
     """The key of each item that the spec has; the key of the first also if there is none."""
     head, index, below = rest.partition(FIRST)

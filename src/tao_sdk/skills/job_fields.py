@@ -4,6 +4,7 @@ its inputs and outputs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from tao_sdk.skills.skill import Action, Input, Mode
 from tao_sdk.skills.spec_tree import Tree, get_value, put_value
 
 CONFIG_PATH = "config_path"
+# templates of arguments that are options: `--name {value}`, and a switch, `--fast/--no-fast {fast}`
+OPTION = re.compile(r"(--?[A-Za-z][\w.-]*) (\{\w+\})")
+SWITCH = re.compile(r"(--[A-Za-z][\w.-]*)/(--[A-Za-z][\w.-]*) \{(\w+)\}")
 
 
 def spec_name(action: Action, key: str) -> str:
@@ -42,23 +46,45 @@ def config_fields(action: Action, tree: Tree) -> dict[str, Any]:
 
 def args_fields(action: Action, tree: Tree) -> dict[str, Any]:
     """The fields of an args action. Its arguments stand behind the command, as
-    `name={placeholder}`; the job leaves out those without a value. A config file is one more
-    argument, which the user may give.
+    `name={placeholder}` or as the option of their template; the job leaves out those without a
+    value. A config file is one more argument, which the user may give.
     """
     names = [*map(argument_name, (*action.inputs, *action.outputs)), *action.defaults]
+    names += [name for each in action.args.values() for name in PLACEHOLDER.findall(each)]
     inputs = declared_inputs(action)
     if CONFIG_PATH in PLACEHOLDER.findall(action.command):
         names.append(CONFIG_PATH)
         inputs[CONFIG_PATH] = {"type": "file", "optional": True}
     values = dict.fromkeys(names, "") | dict(action.defaults) | tree
-    words = [f"{name}={template}" for name, template in action.args.items()]
+    words = [argument(name, template, values) for name, template in action.args.items()]
     return {
-        "command": " ".join([action.command, *words]),
+        "command": " ".join([action.command, *filter(None, words)]),
         "mode": action.mode.value,
         "args": values,
         "inputs": inputs,
         "outputs": declared_outputs(action),
     }
+
+
+def argument(name: str, template: str, values: dict[str, Any]) -> str:
+    """The word of an argument. That of a switch is chosen by its value, which is taken out of
+    `values`. Raises SpecError for a switch that is neither true nor false.
+    """
+    if switch := SWITCH.fullmatch(template):
+        return switch_word(switch, values)
+    if option := OPTION.fullmatch(template):
+        return f"{option[1]}={option[2]}"
+    return f"{name}={template}"
+
+
+def switch_word(switch: re.Match[str], values: dict[str, Any]) -> str:
+    """`--fast`, `--no-fast`, or "" without a value."""
+    value = str(values.pop(switch[3], "")).lower()
+    words = {"true": switch[1], "false": switch[2], "": ""}
+    if value not in words:
+        what = f"{switch[3]} is {value[:80]!r}; it must be true or false."
+        raise SpecError(what, "", f"Set {switch[3]}=true or {switch[3]}=false.")
+    return words[value]
 
 
 def argument_name(key: str) -> str:

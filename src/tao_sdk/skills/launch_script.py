@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tao_sdk.skills.skill import Skill
 
 
+DOCKER = "local-docker"  # the platform's name in a bank, of any daemon
+
+
 def checked(read: Callable[[str], Any]) -> Callable[[str], str]:
     """Return an argparse type that leaves the text as typed. It raises ArgumentTypeError if `read`
     cannot read the text.
@@ -120,6 +123,12 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
     except ValueError as error:
         raise UsageError(f"{error}.", "", "Add --path LABEL=PATH.") from None
     name, skill = named_platform(bank, arguments.platform)
+    if arguments.docker_host and name != DOCKER:
+        raise UsageError(
+            f"--docker-host names a daemon, and {name} has none.",
+            "",
+            f"Leave it out, or choose the platform of the daemon: --platform {DOCKER}",
+        )
     archs = tuple(map(read_arch_list, arguments.gpu_arch_allowlist or ()))
     gpus = GpuNeeds(arguments.gpu_min_count, arguments.gpu_min_memory_gb, archs)
     wanted = Wanted(

@@ -34,7 +34,7 @@ from tao_sdk.skills.datasets import (
     short_name,
 )
 from tao_sdk.skills.images import bank_versions, resolve_bank_image
-from tao_sdk.skills.item_inputs import key_of_first, with_every_item
+from tao_sdk.skills.item_inputs import drop_blank_items, key_of_first, with_every_item
 from tao_sdk.skills.job_fields import spec_fields, spec_name
 from tao_sdk.skills.known_keys import unknown_keys
 from tao_sdk.skills.made_files import made_files, with_made_files
@@ -143,6 +143,7 @@ def choose_image(
 def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draft:
     """The spec of an action, without the values that come from a parent."""
     draft = Draft(template_of(bank, skill, action.name))
+    drop_blank_items(action, draft.tree)
     for key in leaf_keys(draft.tree):
         draft.origins[f"specs.{key}"] = f"template {skill.spec_templates[action.name].path}"
     for key, value in skill.key_defaults.items():
@@ -366,17 +367,22 @@ def way_to_give(skill: Skill, action: Action, key: str) -> str:
         )
     if key in skill.data_sources.get(action.name, {}):
         return f"Give data, or set {key}=s3://..."
+    if action.inputs[key].type == "local_glob":
+        return f"Mount the files in the job, and set the pattern of their paths: {key}=/data/*.mp4"
     return f"Set {key}=s3://..."
 
 
 def is_missing(declared: Input, action: Action, tree: Tree) -> bool:
     if declared.optional or action.mode is Mode.PASSTHROUGH or declared.key in action.outputs:
         return False
-    return get_value(tree, spec_name(action, declared.key)) in (None, "", [])
+    name = spec_name(action, declared.key)
+    return name not in action.defaults and get_value(tree, name) in (None, "", [])
 
 
 def source_of(skill: Skill, action: Action, key: str) -> str:
     """Tell the user what the value of an input should be; "" if the skill does not say."""
+    if description := action.inputs[key].description:
+        return f"{key} is {description}."
     sources = skill.data_sources.get(action.name, {})
     source = sources.get(key) or sources.get(key_of_first(key))
     if source is not None:

@@ -145,6 +145,12 @@ class Reading:
             return ""
         return node.value.text
 
+    def truth_as_text(self, node: Node) -> str:
+        """A text; `true` or `false` for a truth value."""
+        if isinstance(node.value.data, bool):
+            return str(node.value.data).lower()
+        return self.text(node)
+
     def texts(self, node: Node | None) -> tuple[str, ...]:
         return tuple(self.text(item) for item in self.list_of(node))
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tao_sdk.model.checkpoints import Checkpoint
 
 BEST, LATEST = "best", "latest"
+RESUMED = "resume_model"  # the word for a key by which a training goes on
 # the end of a key -> the ends of the files that it takes; any other key takes a trained checkpoint
 EXPORTED: Mapping[str, tuple[str, ...]] = {
     "onnx_file": (".onnx",),
@@ -92,12 +93,18 @@ def values_of_checkpoint(skill: Skill, action: Action, path: str) -> dict[str, s
 
 
 def parent_keys(skill: Skill, action: Action) -> dict[str, str]:
-    """Keys of the action's spec that an earlier job fills, each with its word in FILLERS."""
-    return {
+    """Keys of the action's spec that an earlier job fills, each with its word in FILLERS.
+
+    A training that starts from another job's model by a key of its own is not resumed as well: it
+    would load both.
+    """
+    keys = {
         key: param
         for key, param in skill.spec_params.get(action.name, {}).items()
         if isinstance(param, str) and param in FILLERS
     }
+    starts_from_model = any(param != RESUMED for param in keys.values())
+    return {key: param for key, param in keys.items() if param != RESUMED or not starts_from_model}
 
 
 def keys_of_file(keys: Mapping[str, str], path: str, title: str) -> dict[str, str]:
@@ -161,7 +168,7 @@ FILLERS: Mapping[str, Callable[[Results, str, str], str]] = {
     "parent_model": parent_model,
     "parent_model_or_ptm": parent_model,
     "parent_model_folder": parent_folder,
-    "resume_model": resumed_model,
+    RESUMED: resumed_model,
 }
 
 

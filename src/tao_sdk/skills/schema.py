@@ -110,14 +110,22 @@ def tell_unknown(name: str, key: str, known: Mapping[str, Any], checked: Checked
 
 
 def check_value(schema: Json, value: Any, key: str, checked: Checked) -> None:
-    """Check one value. An empty value is filled in later, or left to the program."""
-    if value in (None, "", UNSET):
+    """Check one value. An empty value is filled in later, or left to the program. The schema's own
+    default is right, also outside its limits: TAO has such defaults for values that are not set.
+    """
+    if value in (None, "", UNSET) or is_default(schema, value):
         return
     for clause, next in mistakes_of(schema, value):
         checked.refuse(key, clause, next)
         return
     if isinstance(value, dict):
         check_mapping(schema, cast("dict[str, Any]", value), key, checked)
+
+
+def is_default(schema: Json, value: Any) -> bool:
+    """True for the schema's default. True and 1 are two values."""
+    default = schema.get("default")
+    return value == default and isinstance(value, bool) == isinstance(default, bool)
 
 
 def mistakes_of(schema: Json, value: Any) -> Iterator[tuple[str, str]]:

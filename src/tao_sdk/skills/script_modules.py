@@ -13,6 +13,7 @@ LIBRARY = "scripts/lib"  # below a bank
 MODULES = (
     "__init__",
     "backends/__init__",
+    "backends/daemon_machine",
     "backends/image_name",
     "client/__init__",
     "client/document",
@@ -34,6 +35,7 @@ MODULES = (
     "preflight/datasets",
     "preflight/gpus",
     "preflight/images",
+    "preflight/kubectl_trouble",
     "preflight/launch",
     "preflight/places",
     "preflight/registry",

@@ -49,6 +49,7 @@ class Input:
     extract_to_parent: bool = False
     container_path: str = ""
     selective: Selective | None = None
+    description: str = ""  # such as: the folder data_info that dataset_convert makes
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,21 @@ def template_file(root: Path, skill: Skill, action: str) -> Path | None:
     template = skill.spec_templates.get(action)
     if template is None:
         return None
-    path = skill.path.parent / template.path
-    if not is_inside(root, path):
+    paths = [folder / template.path for folder in (skill.path.parent, skill.folder)]
+    inside = [path for path in paths if is_inside(root, path)]
+    if not inside:
         raise template_error(action, template, f"the template {template.path} is outside the bank.")
-    if not path.is_file():
-        raise template_error(action, template, f"there is no template {template.path}.")
-    return path
+    for path in inside:
+        if path.is_file():
+            return path
+    raise template_error(action, template, f"there is no template {template.path}.")
 
 
 def template_error(action: str, template: Template, what: str) -> SkillError:
     return SkillError(
         template.place,
         what,
-        "Its path is relative to this file.",
+        "Its path is relative to this file, or to the skill's folder.",
         "Copy the bank again, or remove the line.",
         key=f"spec_templates.{action}",
     )

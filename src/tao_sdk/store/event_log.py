@@ -65,6 +65,12 @@ class EventLog:
             rows = db.execute(sql, [*parameters, listing.row_limit(limit)]).fetchall()
         return [records.event_of(row) for row in rows]
 
+    def newest_number(self) -> int:
+        """The number of the newest event of all jobs; 0 without events."""
+        with self._db.read() as db:
+            (newest,) = db.execute("SELECT max(seq) FROM events").fetchone()
+        return newest or 0
+
     def last_event(self, job_id: str, kind: str) -> Event | None:
         """The newest of a job's events of that kind, or None."""
         with self._db.read() as db:

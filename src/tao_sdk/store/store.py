@@ -390,6 +390,10 @@ class Store:
         """The events after number `since`, oldest first, of one job or of all."""
         return self._events.read_events(job_id, since, limit)
 
+    def newest_event_number(self) -> int:
+        """The number of the newest event of all jobs; 0 without events."""
+        return self._events.newest_number()
+
     def last_event(self, job_id: str, kind: str) -> Event | None:
         """The newest of a job's events of that kind, or None."""
         return self._events.last_event(job_id, kind)

@@ -290,14 +290,15 @@ def unanswered(server: str, error: KubeError) -> Unreachable:
 def unreachable(server: str, error: Exception, nothing_sent: bool = False) -> Unreachable:
     """The error for a server that gave no answer. `nothing_sent`: it got no request."""
     words = str(error) or type(error).__name__
-    fix = "See that it answers: kubectl get --raw /readyz"
+    fix = "Connect to its network (VPN, proxy), or choose another context. To see if it answers:"
     if isinstance(error, ssl.SSLCertVerificationError):
         words = (
             f"its certificate is not of the CA that the kubeconfig names ({error.verify_message})"
         )
     elif isinstance(error, TimeoutError):
         words = "it did not answer in time"
-    told = Unreachable(f"The API server {server} cannot be reached.", words, fix)
+    what = f"The API server {server} cannot be reached."
+    told = Unreachable(what, words, fix, "kubectl get --raw /readyz")
     told.nothing_sent = nothing_sent
     return told
 

@@ -21,12 +21,14 @@ import pytest
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, ROOT, Daemon
 from support.dockerd.recorder import Recorder
+from tao_sdk.backends.docker.daemon import doctor, gpus
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.transports.dockerd import Address
 
 UUIDS = ["GPU-0a", "GPU-1b", "GPU-2c"]
 
@@ -45,6 +47,28 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "; ".join(f"echo {index}, {uuid}" for index, uuid in enumerate(UUIDS)),
     )
     return folder
+
+
+def test_the_gpus_of_a_daemon_elsewhere_are_seen_by_ssh_or_said_to_be_unseen(
+    tmp_path: Path,
+) -> None:
+    program(
+        tmp_path / "ssh",
+        '[ "$5 $6 $7 $8" = "-p 22 -- me@box" ] && shift 8 && exec sh -c "$*"\n'
+        'echo "no route" >&2; exit 255',
+    )
+    program(tmp_path / "nvidia-smi", "echo NVIDIA H100, 81559, 9.0")
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    found, unseen = gpus.gpus_of_machine(Address("ssh://me@box:22"), environ)
+    assert ([each.name for each in found], unseen) == (["NVIDIA H100"], "")
+    for url, words in (("ssh://you@box", "no route"), ("tcp://box:2376", "cannot be looked at")):
+        found, unseen = gpus.gpus_of_machine(Address(url), environ)
+        assert not found and words in unseen
+        finding = doctor.remote_gpus_finding(Address(url), environ)
+        assert (finding.severity, finding.command) == (
+            Severity.WARNING,
+            "tao doctor docker --smoke",
+        )
 
 
 @pytest.fixture(scope="module")

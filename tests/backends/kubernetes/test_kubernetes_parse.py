@@ -273,6 +273,26 @@ def test_an_image_that_cannot_be_pulled_is_pending_with_the_registrys_words() ->
     assert diagnosis is not None and "image-pull-secret" in diagnosis.next
 
 
+@pytest.mark.parametrize(
+    ("step", "ready", "words"),
+    [
+        ("ContainerCreating", "False", "its node a mounts its volumes and sets up its network"),
+        ("ContainerCreating", "True", "its node a gets its image and makes its container"),
+        ("ContainerCreating", "", "its node a prepares it: volumes, network, image"),
+        ("Pulling", "True", "its node a pulls the image i:1"),
+    ],
+)
+def test_a_container_that_is_being_created_says_what_its_node_does(
+    step: str, ready: str, words: str
+) -> None:
+    conditions = [{"type": "PodReadyToStartContainers", "status": ready}] if ready else []
+    waits = pod({"waiting": {"reason": step}}, conditions=conditions)
+    waits["spec"] |= {"nodeName": "a", "containers": [{"name": "tao", "image": "i:1"}]}
+    told = seen(job(), waits)
+    assert (told.phase, told.reason_code) == (Phase.PENDING, Reason.PREPARING)
+    assert told.reason == f"{step}: {words}"
+
+
 def test_a_job_runs_once_all_of_its_ranks_do() -> None:
     half = seen(job(completions=2), pod(RUNNING), pod({"waiting": {"reason": "W"}}, rank=1))
     assert (half.phase, half.reason) == (Phase.PENDING, "1 of 2 ranks run; W")

@@ -214,6 +214,21 @@ def test_the_manifests_with_every_option_are_as_they_were_read_and_approved() ->
     assert text == (GOLDEN / "every-option.yaml").read_text()
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_jobs_in_the_network_of_their_nodes_have_each_a_port_of_their_own(nodes: int) -> None:
+    def port(attempt: Attempt, **more: Any) -> str:
+        container = container_of(planned(attempt=attempt, num_nodes=nodes, **more))
+        return next(each["value"] for each in container["env"] if each["name"] == "MASTER_PORT")
+
+    other = replace(ATTEMPT, job_id="digits-abcdefghik")
+    shared = {"options": {"host_network": True}}
+    assert port(ATTEMPT) == port(other) == "29500"
+    assert port(ATTEMPT, **shared) != port(other, **shared)
+    assert {int(port(each, **shared)) for each in (ATTEMPT, other)} < set(range(15000, 29000))
+    assert port(replace(ATTEMPT, number=2), **shared) == port(ATTEMPT, **shared)
+    assert port(ATTEMPT, env_vars={"MASTER_PORT": "29511"}, **shared) == "29511"
+
+
 def test_native_changes_the_container_by_its_name() -> None:
     patch = {"spec": {"template": {"spec": {"containers": [{"name": "tao", "tty": True}]}}}}
     container = container_of(planned(native=patch))
@@ -267,12 +282,18 @@ def test_a_mount_is_read_in_every_form(
         "volume:/data",
         "pvc://data",
         "/data:/dev/shm",
+        "/data:/dev/shm/cache",
         "/a:/",
     ],
 )
 def test_a_mount_that_no_pod_can_have_is_refused_with_the_forms(text: str) -> None:
     with pytest.raises(SpecError, match="pvc://claim/folder"):
         planned(mounts=[text])
+
+
+def test_a_mount_beside_a_folder_of_the_sdk_is_taken() -> None:
+    """The folders are refused with what is in them, not what only begins with their names."""
+    assert read_mount("/data:/dev/shmoo").target == "/dev/shmoo"
 
 
 def test_results_on_a_claim_are_named_by_the_claim() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from support.kubernetes import fault_proxy
 from support.kubernetes.fault_proxy import FaultProxy
+from support.kubernetes.kube_here import Cluster, namespaced
 from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
@@ -26,6 +27,10 @@ from tao_sdk.model.spec import JobSpec, mint_id
 ALWAYS = 1_000_000
 TWICE = 2  # of a pod seen lately, and of the one that may have taken its place
 GRACE = timedelta(seconds=1)
+NO_FILE = (
+    'failed to try resolving symlinks in path "/var/log/pods/x/tao/0.log": '
+    "lstat /var/log/pods/x/tao/0.log: no such file or directory"
+)
 
 
 @pytest.fixture
@@ -66,10 +71,33 @@ def test_a_refused_log_of_a_container_that_has_begun_is_no_empty_one(
 def test_a_log_that_its_node_has_lost_is_told_as_gone(
     backend: KubernetesBackend, proxy: FaultProxy
 ) -> None:
-    """So a kubelet says it that evicted the pod and knows no container of it any more."""
+    """So a kubelet says it that evicted the pod and knows no container of it any more, or that has
+    removed the container's log.
+    """
     ref = submit(backend, "echo whole")
     until(lambda: backend.observe([ref])[ref].phase.ended)
     proxy.refuse(400, "/log?", TWICE, said='container "tao" in pod "x" is terminated')
+    with pytest.raises(PathNotFound):
+        log_of(backend, ref)
+    proxy.refuse(400, "/log?", TWICE, said=NO_FILE)
+    with pytest.raises(PathNotFound):
+        log_of(backend, ref)
+
+
+def test_a_log_is_gone_with_its_file_once_its_pod_is_being_deleted(
+    backend: KubernetesBackend, proxy: FaultProxy, cluster: Cluster
+) -> None:
+    """A kubelet removes the log of a deleted pod before it says that the container has ended. Of
+    another one the file is missing only while its log is rotated.
+    """
+    ref = submit(backend, "trap '' TERM; echo up; sleep 300")
+    until(lambda: log_of(backend, ref))
+    proxy.refuse(400, "/log?", TWICE, said=NO_FILE)
+    with pytest.raises(Unreachable):
+        log_of(backend, ref)
+    cluster.api.delete(f"{namespaced(ref.namespace)}/pods", {"gracePeriodSeconds": 60})
+    proxy.refusals.clear()
+    proxy.refuse(400, "/log?", TWICE, said=NO_FILE)
     with pytest.raises(PathNotFound):
         log_of(backend, ref)
 

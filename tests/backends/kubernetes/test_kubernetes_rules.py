@@ -77,6 +77,15 @@ OTHERS = {
     ),
     "mount": Evidence("pending", events=(NodeEvent("FailedMount", "no such host"),)),
     "queue": Evidence("pending", reason="it waits in a queue", reason_code=Reason.QUEUED),
+    "preparing": Evidence("pending", reason="it is prepared", reason_code=Reason.PREPARING),
+    # Its volumes were mounted late, which is over.
+    "pulling": Evidence(
+        "pending",
+        reason="its node a pulls the image i",
+        reason_code=Reason.PREPARING,
+        events=(NodeEvent("Pulling", "i"), NodeEvent("FailedMount", "timed out")),
+    ),
+    "sandbox": Evidence("pending", events=(NodeEvent("FailedCreatePodSandBox", "cni failed"),)),
 }
 
 

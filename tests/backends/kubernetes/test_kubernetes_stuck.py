@@ -18,6 +18,7 @@ from support.kubernetes.kube_jobs import job as kube_job
 from support.kubernetes.kube_jobs import until_pods_are_refused
 from support.kubernetes.page_roles import role_of_the_page
 from support.waiting import until
+from tao_sdk.backends.kubernetes import look
 from tao_sdk.client import Client
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.settings import Settings
@@ -200,7 +201,11 @@ def explained(client: Client, job_id: str, stuck: Stuck) -> Diagnosis:
 
 
 def test_each_job_that_waits_in_vain_or_was_ended_by_the_cluster_says_why_and_what_to_change(
-    simulation: Cluster, client: Client, team: str, tmp_path: Path
+    simulation: Cluster,
+    client: Client,
+    team: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who may create pods as well is told before the submit."""
     with opened(simulation, team, tmp_path) as admin:
@@ -218,6 +223,37 @@ def test_each_job_that_waits_in_vain_or_was_ended_by_the_cluster_says_why_and_wh
         if stuck.rule == "pull_login":
             assert "--docker-server=registry.test " in told.next
             assert f"-n {team}" in told.next
+    monkeypatch.setattr(look, "MOUNT_SECONDS", 0.0)
+    says_each_step_of_its_node(client, simulation, team)
+
+
+# The events of a pod whose container is being created, one after the other -> the rule of each.
+STEPS = [
+    ("FailedCreatePodSandBox", "plugin type=bridge failed: no address left", "sandbox"),
+    ("FailedMount", "MountVolume.SetUp failed: timed out", "mount"),
+    ("Pulling", 'Pulling image "registry.test/a:9"', "pulling"),
+]
+
+
+def says_each_step_of_its_node(client: Client, cluster: Cluster, team: str) -> None:
+    stuck = Stuck("preparing", "prepares it: volumes", {}, held("ContainerCreating", ""))
+    job_id = submit(client, stuck)
+    assert stuck.words in explained(client, job_id, stuck).what
+    selector = f"labelSelector=tao-sdk-job-id={job_id}"
+    [pod] = cluster.api.get(f"{namespaced(team)}/pods?{selector}")["items"]
+    for second, (reason, message, rule) in enumerate(STEPS):
+        event = {
+            "metadata": {"generateName": "step-"},
+            "involvedObject": {"kind": "Pod", "namespace": team, "uid": pod["metadata"]["uid"]},
+            "reason": reason,
+            "message": message,
+            "type": "Normal" if reason == "Pulling" else "Warning",
+            "lastTimestamp": f"2026-01-01T00:00:{second:02}Z",
+        }
+        cluster.api.create(f"{namespaced(team)}/events", event)
+        told = explained(client, job_id, Stuck(rule, ""))
+        assert message.removeprefix("Pulling image ").strip('"') in told.what
+        assert client.get_job(job_id).message.startswith(f"{reason}: ")
 
 
 def is_refused_before_the_submit(admin: Client) -> None:

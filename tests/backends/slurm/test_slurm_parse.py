@@ -436,6 +436,19 @@ def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_soone
     assert sooner.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("AssocGrpCPURunMinutesLimit", "your account limits the CPUs of all jobs together"),
+        ("AssocGrpCPUMinutesLimit", "your account limits the CPUs of all jobs together"),
+        ("QOSMaxWallDurationPerJobLimit", "the qos limits the wall time of one job; it will never"),
+    ],
+)
+def test_a_limit_names_what_it_limits_in_plain_words(reason: str, told: str) -> None:
+    """Also where SLURM counts minutes, in one of its several spellings."""
+    assert rules.explain_reason(reason).what.startswith(told)
+
+
 def test_a_job_that_slurm_holds_since_a_node_could_not_start_it_is_told_to_be_let_go() -> None:
     """As squeue has it; nobody else does that."""
     _, sooner, _ = rules.explain_reason("launch failed requeued held")

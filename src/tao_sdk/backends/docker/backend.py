@@ -51,7 +51,7 @@ from tao_sdk.backends.refusals import (
     must_look_at,
     no_value,
 )
-from tao_sdk.backends.this_machine import free_here, gpus_here, this_machine
+from tao_sdk.backends.this_machine import free_here, this_machine
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import CredentialError, Refused
@@ -159,15 +159,15 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
 
     @answering()
     def machines(self, plan: Plan[DockerRequest]) -> Machines:  # noqa: ARG002
-        """Describe the daemon's machine. If it is not this one, only by what the daemon says."""
+        """Describe the daemon's machine: its architecture as the daemon says, its GPUs if it is
+        this machine or one that ssh leads to, and its disk if it is this machine.
+        """
         info = self.daemon.info()
         archs = image_archs([str(info.get("Architecture") or "")])
-        if not is_local(self.address):
-            why = f"The machine of {self.address.url} cannot be looked at from here."
-            return Machines(gpus_unseen=why, archs=archs, asks_registries=True)
-        gpus, unseen = gpus_here(self.settings.environ)
-        free = free_here(str(info.get("DockerRootDir") or ""))
-        return Machines(gpus, unseen, archs, free=free, asks_registries=True)
+        found, unseen = gpus.gpus_of_machine(self.address, self.settings.environ)
+        root = str(info.get("DockerRootDir") or "")
+        free = free_here(root) if is_local(self.address) else None
+        return Machines(found, unseen, archs, free=free, asks_registries=True)
 
     def private_image_findings(self, plan: Plan[DockerRequest], registry: str) -> list[Finding]:  # noqa: ARG002
         """Return no findings: submit sends the daemon the same login that a check here uses."""

@@ -28,8 +28,10 @@ ABSENT = Observation(Phase.ABSENT, "no such Job")
 MOST_EVENTS = 500  # read from one query
 MOST_ASKED = 8  # objects whose events are queried one by one
 MOUNT_SECONDS = 15.0  # after a pod has its node: its volumes may take this long to mount
-MOUNT_FAILS = ("FailedMount", "FailedAttachVolume")
-MOUNTED = ("Pulling", "Pulled", "Created", "Started")  # events of a kubelet after the mounts
+# The events of a kubelet while a container is created. The newest of TOLD_STEPS says what the pod
+# waits for; after one of PASSED_STEPS the pod's status says enough.
+TOLD_STEPS = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", parse.PULLING)
+PASSED_STEPS = ("Pulled", "Created", "Started")
 KUEUE = "kueue.x-k8s.io"
 KUEUE_VERSIONS = ("v1beta1", "v1beta2")
 First, Second = TypeVar("First"), TypeVar("Second")
@@ -113,7 +115,7 @@ def see(kube: Kube, ref: Ref) -> Seen | None:
     if job is None:
         return None
     found = pods_of(kube, ref.namespace, ref.attempt, job)
-    pods = with_mount_words(kube, ref.namespace, found)
+    pods = with_step_words(kube, ref.namespace, found)
     return seen_of(job, pods, said_of(kube, ref.namespace, [] if pods else [job]))
 
 
@@ -136,7 +138,7 @@ def look_at_namespace(kube: Kube, namespace: str, refs: Sequence[Ref]) -> dict[R
     jobs, pods = ask_side_by_side(list_all, [jobs_path(namespace), pods_path])
     if Lists(refs, jobs, pods).pods_are_older:
         pods = list_all(pods_path)
-    lists = Lists(refs, jobs, with_mount_words(kube, namespace, pods))
+    lists = Lists(refs, jobs, with_step_words(kube, namespace, pods))
     return seen_in_lists(kube, namespace, lists)
 
 
@@ -316,29 +318,32 @@ def events_about(
     return sorted(chosen, key=lambda event: str(event.get("lastTimestamp") or ""))
 
 
-def with_mount_words(kube: Kube, namespace: str, pods: Sequence[Object]) -> list[Object]:
-    """The pods. A pod whose volumes cannot be mounted gets that as its waiting reason, from its
-    newest event: its own status does not say so.
+def with_step_words(kube: Kube, namespace: str, pods: Sequence[Object]) -> list[Object]:
+    """The pods. A pod whose node pulls its image, or cannot mount its volumes or set up its
+    network, gets that as its waiting reason, from its newest event: its own status does not say so.
     """
-    waiting = {pod["metadata"]["uid"] for pod in pods if may_miss_mounts(pod)}
+    waiting = {pod["metadata"]["uid"] for pod in pods if is_long_created(pod)}
     if not waiting:
         return list(pods)
-    failed: dict[str, Object] = {}
-    known = (*MOUNT_FAILS, *MOUNTED)
+    newest: dict[str, Object] = {}
+    known = (*TOLD_STEPS, *PASSED_STEPS)
     for event in events_about(kube, namespace, list(waiting), "involvedObject.kind=Pod", *known):
-        failed[event["involvedObject"]["uid"]] = event
-    return [parse.waiting_for(pod, *mount_issue(failed, pod)) for pod in pods]
+        newest[event["involvedObject"]["uid"]] = event
+    return [parse.waiting_for(pod, *step_of(newest, pod)) for pod in pods]
 
 
-def mount_issue(events: Mapping[str, Object], pod: Object) -> tuple[str, str]:
-    """(reason, message) of the pod's newest event if its mounts have failed, else ("", "")."""
+def step_of(events: Mapping[str, Object], pod: Object) -> tuple[str, str]:
+    """(reason, message) of the pod's newest event if it says what the pod waits for, else
+    ("", ""). A pull's own message is no more than the image's name.
+    """
     event = events.get(pod["metadata"]["uid"], {})
-    if event.get("reason") not in MOUNT_FAILS:
+    reason = str(event.get("reason") or "")
+    if reason not in TOLD_STEPS:
         return "", ""
-    return str(event["reason"]), str(event.get("message") or "")
+    return reason, "" if reason == parse.PULLING else str(event.get("message") or "")
 
 
-def may_miss_mounts(pod: Object) -> bool:
+def is_long_created(pod: Object) -> bool:
     """True for a pod that has had its node for MOUNT_SECONDS and is still ContainerCreating."""
     waits = parse.part(parse.container_state(pod), "waiting").get("reason") == "ContainerCreating"
     placed = parse.pod_condition(pod, "PodScheduled") or {}

@@ -26,7 +26,9 @@ ENDS: Mapping[str, Phase] = {
     "FailureTarget": Phase.FAILED,
     "Complete": Phase.SUCCEEDED,
 }
-# A container's waiting reason -> ours. Others (ContainerCreating, PodInitializing) are QUEUED.
+PULLING = "Pulling"  # the reason of an event: a kubelet begins to pull an image
+# A container's waiting reason, or its newest event's while it is created -> ours. Others are
+# QUEUED.
 WAITS: Mapping[str, Reason] = {
     "ImagePullBackOff": Reason.PULL_FAILED,
     "ErrImagePull": Reason.PULL_FAILED,
@@ -34,6 +36,14 @@ WAITS: Mapping[str, Reason] = {
     "InvalidImageName": Reason.PULL_FAILED,
     "ImageInspectError": Reason.PULL_FAILED,
     "RegistryUnavailable": Reason.PULL_FAILED,
+    "ContainerCreating": Reason.PREPARING,
+    "PodInitializing": Reason.PREPARING,
+    PULLING: Reason.PREPARING,
+}
+# A pod's PodReadyToStartContainers condition -> what its node does. Before 1.29 there is none.
+PREPARATIONS: Mapping[str, str] = {
+    "False": "mounts its volumes and sets up its network",
+    "True": "gets its image and makes its container",
 }
 # The reason of a pod's DisruptionTarget condition -> ours.
 DISRUPTIONS: Mapping[str, Reason] = {
@@ -495,11 +505,25 @@ def readiness_issue(pod: Object) -> tuple[str, str]:
         return str(scheduled.get("reason") or "Unscheduled"), str(scheduled.get("message") or "")
     waits = part(container_state(pod), "waiting")
     if waits:
-        return str(waits.get("reason") or "Waiting"), str(waits.get("message") or "")
+        name = str(waits.get("reason") or "Waiting")
+        return name, str(waits.get("message") or preparation_words(pod, name))
     if terminated(pod):
         return "Terminated", ""
     status = pod["status"]
     return str(status.get("reason") or status.get("phase") or "Pending"), pod_words(pod)
+
+
+def preparation_words(pod: Object, name: str) -> str:
+    """What the node does for a pod whose container waits for the reason `name`; "" for a reason
+    that is no step of the node.
+    """
+    if name == PULLING:
+        return f"its node {node_of(pod)} pulls the image {image_of_pod(pod)}"
+    if WAITS.get(name) is not Reason.PREPARING:
+        return ""
+    is_ready = (pod_condition(pod, "PodReadyToStartContainers") or {}).get("status")
+    step = PREPARATIONS.get(str(is_ready), "prepares it: volumes, network, image")
+    return f"its node {node_of(pod)} {step}"
 
 
 def is_unschedulable(pod: Object) -> bool:
@@ -590,8 +614,13 @@ def rank_of(pod: Object) -> int:
 
 def image_of(job: Object) -> str:
     """The image of the command's container; "" if the Job has no such container."""
-    pod = part(part(part(job, "spec"), "template"), "spec")
-    containers = [each for each in pod.get("containers") or () if each["name"] == names.CONTAINER]
+    return image_of_pod(part(part(job, "spec"), "template"))
+
+
+def image_of_pod(pod: Object) -> str:
+    """The image of the command's container; "" if the pod, or template, has no such container."""
+    spec = part(pod, "spec")
+    containers = [each for each in spec.get("containers") or () if each["name"] == names.CONTAINER]
     return str(containers[0].get("image") or "") if containers else ""
 
 

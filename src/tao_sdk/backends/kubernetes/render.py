@@ -7,8 +7,9 @@ manifests (job/manifests.py), and the checks of a plan (job/checks.py).
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 from tao_sdk.backends.gpu_spread import spread_gpus
 from tao_sdk.backends.job_environment import (
@@ -37,7 +38,7 @@ from tao_sdk.backends.kubernetes.job.storage import (
 )
 from tao_sdk.backends.kubernetes.options import AUTO, WAIT, KubernetesOptions
 from tao_sdk.backends.kubernetes.request import Decisions, KubernetesRequest
-from tao_sdk.backends.rendezvous import rendezvous, single_node
+from tao_sdk.backends.rendezvous import MASTER_PORT, rendezvous, single_node
 from tao_sdk.backends.results_place import RESULTS, ROOT, bucket_root, container_root, own_place
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
@@ -49,6 +50,7 @@ from tao_sdk.model.spec import JobSpec
 LONGEST_ARGUMENT = 96 * 1024  # bytes of a command in the Job; Linux takes 128 KiB
 PART = 900 * 1024  # bytes of a command in one ConfigMap; Kubernetes takes 1 MiB
 RANK_VARIABLE = "NODE_RANK"  # with several pods, each pod sets its own
+SHARED_PORTS = range(15000, 29000)  # below the ports of Services and of outgoing connections
 
 
 def plan(
@@ -123,7 +125,8 @@ def build(
     """The plan of one attempt. A further attempt is built from the same decisions."""
     spec = job.spec
     mounts = read_volume_mounts(spec.mounts)
-    variables = pod_variables(spec, mounts, decisions, attempt)
+    port = shared_port(attempt) if options.host_network else MASTER_PORT
+    variables = pod_variables(spec, mounts, meeting_point(decisions, attempt, port), attempt)
     parts = command_parts(job.command)
     needs = PodNeeds(
         spec=spec,
@@ -200,23 +203,27 @@ def master(attempt: Attempt) -> str:
 
 
 def pod_variables(
-    spec: JobSpec, mounts: Sequence[VolumeMount], decisions: Decisions, attempt: Attempt
+    spec: JobSpec, mounts: Sequence[VolumeMount], meeting: Mapping[str, str], attempt: Attempt
 ) -> dict[str, str | SecretRef]:
     root = results_root(spec, mounts)
     fixed = attempt_variables(attempt, root or RESULTS)
     if root:
         fixed[ROOT] = root
-    variables = job_variables(
-        spec, {**meeting_point(decisions, attempt), **grace_variable(GRACE)}, fixed
-    )
+    variables = job_variables(spec, {**meeting, **grace_variable(GRACE)}, fixed)
     refuse_odd_names(variables)
     return variables
 
 
-def meeting_point(decisions: Decisions, attempt: Attempt) -> dict[str, str]:
+def shared_port(attempt: Attempt) -> int:
+    """A job's port on its nodes' network, where several jobs may listen: one of SHARED_PORTS."""
+    return SHARED_PORTS[crc32(attempt.job_id.encode()) % len(SHARED_PORTS)]
+
+
+def meeting_point(decisions: Decisions, attempt: Attempt, port: int) -> dict[str, str]:
+    """The variables with which the ranks find each other; each pod adds its own rank."""
     if decisions.nodes == 1:
-        return single_node(decisions.gpus)
-    known = rendezvous(decisions.nodes, decisions.gpus, "", master(attempt))
+        return single_node(decisions.gpus, port)
+    known = rendezvous(decisions.nodes, decisions.gpus, "", master(attempt), port)
     return {name: value for name, value in known.items() if name != RANK_VARIABLE}
 
 

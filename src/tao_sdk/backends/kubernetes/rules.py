@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tao_sdk.backends.kubernetes.job.manifests import create_secret, secret_name
+from tao_sdk.backends.kubernetes.parse import PULLING
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.reasons import Reason
@@ -153,6 +154,25 @@ RULES: Sequence[Rule] = (
         retryable=True,
     ),
     Rule(
+        code="kubernetes.pulling",
+        when=all_of(event_named(PULLING), reason_is(Reason.PREPARING)),
+        what="{seen}",
+        fault=INFRA,
+        next="Wait: a large image takes minutes. A node that has the image starts at once.",
+        after="the image is there",
+    ),
+    Rule(
+        code="kubernetes.preparing",
+        when=reason_is(Reason.PREPARING),
+        what="{seen}",
+        fault=INFRA,
+        next=(
+            "If it takes more than a minute, see what its node says: "
+            "kubectl describe pods -l tao-sdk-job-id={job} -n {namespace}"
+        ),
+        after="its node has prepared it",
+    ),
+    Rule(
         code="kubernetes.quota_asks",
         when=cluster_says("failed quota: .*must specify"),
         what="The namespace's quota counts what the job does not ask for: {seen}",
@@ -262,6 +282,17 @@ RULES: Sequence[Rule] = (
             "server."
         ),
         after="the volume can be mounted",
+    ),
+    Rule(
+        code="kubernetes.sandbox",
+        when=while_waiting(event_named("FailedCreatePodSandBox")),
+        what="A node cannot set up the pod's network: {seen}",
+        fault=INFRA,
+        next=(
+            "Tell who runs the cluster what its words name, such as the network plugin. The "
+            "cluster goes on trying; node_selector keeps the next job off that node."
+        ),
+        after="the node is mended",
     ),
     Rule(
         code="kubernetes.unschedulable",

@@ -430,6 +430,8 @@ LIMIT = re.compile(
     r"(?P<who>QOS|Assoc)(?P<kind>Grp|Max)(?P<what>[A-Za-z]+?)"
     r"(?P<per>PerUser|PerAccount|PerJob|PerNode|)(Limit)?"
 )
+# the end of a limited resource's name, of limits that count minutes
+MINUTES = re.compile("(?:Run)?Min(?:ute)?s$")
 LIMIT_OWNERS = {"QOS": "the qos", "Assoc": "your account"}
 LIMIT_SCOPES = {"PerUser": "one user", "PerAccount": "one account", "PerJob": "one job"}
 LIMITED_RESOURCES = {
@@ -462,12 +464,12 @@ def explain_reason(reason: str) -> Meaning:
 
 def limit_meaning(owner: str, resource: str, scope: str) -> Meaning:
     """The meaning of a limit of the qos or the account."""
-    resource = resource.removesuffix("Minutes").removesuffix("RunMins")
+    resource = MINUTES.sub("", resource)
     resource = LIMITED_RESOURCES.get(resource, resource)
-    holder = LIMIT_SCOPES.get(scope, "all together")
+    holder = LIMIT_SCOPES.get(scope, "all jobs together")
     if scope == "PerJob" or resource == LIMITED_RESOURCES["Wall"]:
         return Meaning(
-            what=f"{LIMIT_OWNERS[owner]} limits {resource} of {holder}; it will never start",
+            what=f"{LIMIT_OWNERS[owner]} limits the {resource} of {holder}; it will never start",
             next="Cancel it and ask for less.",
             never_starts=True,
         )

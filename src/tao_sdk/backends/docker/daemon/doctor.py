@@ -51,7 +51,7 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
     versions = host.version_findings() if is_local(daemon.address) else ()
     return [
         *daemon_findings(daemon, info),
-        *gpu_findings(daemon, info),
+        *gpu_findings(daemon, info, settings.environ),
         *versions,
         *network_findings(settings, networks),
         *credential_findings(settings),
@@ -123,11 +123,31 @@ def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding
         yield Finding(Severity.OK, "docker.daemon", what)
 
 
-def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
+def gpu_findings(
+    daemon: Daemon, info: Mapping[str, Any], environ: Mapping[str, str]
+) -> Iterator[Finding]:
     """Report GPUs and their runtime. Missing ones are a warning: a job without GPUs still runs."""
     if is_local(daemon.address):
         yield visible_gpus_finding()
+    else:
+        yield remote_gpus_finding(daemon.address, environ)
     yield toolkit_finding(daemon.address, info)
+
+
+def remote_gpus_finding(address: Address, environ: Mapping[str, str]) -> Finding:
+    """Report the GPUs of a daemon's machine elsewhere, or that they cannot be seen."""
+    found, unseen = gpus.gpus_of_machine(address, environ)
+    if found:
+        what = f"nvidia-smi shows {len(found)} GPU(s) on the machine of {address.url}."
+        return Finding(Severity.OK, "docker.gpus", what)
+    return Finding(
+        Severity.WARNING,
+        "docker.gpus",
+        f"No GPU is seen on the machine of {address.url}.",
+        unseen,
+        "Look there with nvidia-smi, or run a container with GPUs:",
+        "tao doctor docker --smoke",
+    )
 
 
 def visible_gpus_finding() -> Finding:

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tao_sdk.backends.containers import parse, window
-from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status
+from tao_sdk.backends.daemon_machine import ssh_words
+from tao_sdk.backends.docker.daemon.address import is_local
+from tao_sdk.backends.this_machine import NVIDIA_SMI_SECONDS, gpus_here
+from tao_sdk.model.machines import GPU_QUERY, Gpu, parse_gpus
+from tao_sdk.transports.dockerd import Address, Daemon, DaemonError, ignore_status
+from tao_sdk.transports.process import NotStarted, output
 
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
 NO_GPU = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that mean no GPU
@@ -39,6 +44,22 @@ def parse_listing(text: str) -> dict[int, str]:
         if index.strip().isdigit():
             gpus[int(index)] = uuid.strip()
     return gpus
+
+
+def gpus_of_machine(address: Address, environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
+    """Return (the GPUs that nvidia-smi shows on the daemon's machine, "") or (no GPUs, why they
+    cannot be seen).
+    """
+    if is_local(address):
+        return gpus_here(environ)
+    words = ssh_words(address.url)
+    if not words:
+        return (), f"The machine of {address.url} cannot be looked at from here."
+    try:
+        listing = output([*words, " ".join(GPU_QUERY)], environ, NVIDIA_SMI_SECONDS)
+    except NotStarted as failed:
+        return (), f"nvidia-smi on the machine of {address.url}: {failed}"
+    return tuple(parse_gpus(listing)), ""
 
 
 def has_runtime(info: Mapping[str, Any]) -> bool:

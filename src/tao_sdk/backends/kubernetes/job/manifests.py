@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tao_sdk.backends.image_name import HUB_NAME, split_registry
+from tao_sdk.backends.image_name import HUB_IN_CONFIG, HUB_NAME, split_registry
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.start_script import PARTS, RUN
 from tao_sdk.backends.kubernetes.job.storage import VolumeMount
@@ -301,7 +301,7 @@ def pull_secret(job: Mapping[str, Any], registry: str, login: Mapping[str, str])
 
 def registry_key(registry: str) -> str:
     """The key of a registry in a Docker login file."""
-    return "https://index.docker.io/v1/" if registry == HUB_NAME else registry
+    return HUB_IN_CONFIG if registry == HUB_NAME else registry
 
 
 def registry_of(image: str) -> str:

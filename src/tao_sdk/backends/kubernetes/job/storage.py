@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from tao_sdk.backends.mounts import SOURCE, TARGET
+from tao_sdk.backends.mounts import SOURCE, TARGET, refuse_repeated, within
 from tao_sdk.backends.results_place import RESULTS
 from tao_sdk.model.fields import FieldError
 
@@ -63,20 +63,12 @@ class VolumeMount:
 
 def read_volume_mounts(given: Any) -> list[VolumeMount]:
     """Parse the mounts of a job. Raises FieldError with the mount that is invalid or duplicate."""
-    mounts = [read_mount(one) for one in separate(given)]
-    targets = [mount.target for mount in mounts]
-    for target in targets:
-        if targets.count(target) > 1:
-            raise FieldError(
-                "mounts",
-                f"mounts has {target} twice.",
-                "A place can hold one thing.",
-                "Leave one out.",
-            )
+    mounts = [read_mount(one) for one in split_mounts(given)]
+    refuse_repeated([mount.target for mount in mounts])
     return mounts
 
 
-def separate(given: Any) -> Iterator[Any]:
+def split_mounts(given: Any) -> Iterator[Any]:
     if given is None:
         return
     if isinstance(given, str):
@@ -90,56 +82,56 @@ def separate(given: Any) -> Iterator[Any]:
     elif isinstance(given, (list, tuple)):
         yield from cast("Sequence[Any]", given)
     else:
-        raise wrong(given)
+        raise invalid_mount(given)
 
 
 def read_mount(given: Any) -> VolumeMount:
     if isinstance(given, str):
-        return from_text(given)
+        return mount_from_text(given)
     if isinstance(given, Mapping):
-        return from_mapping(cast("Mapping[str, Any]", given))
-    raise wrong(given)
+        return mount_from_mapping(cast("Mapping[str, Any]", given))
+    raise invalid_mount(given)
 
 
-def from_text(text: str) -> VolumeMount:
+def mount_from_text(text: str) -> VolumeMount:
     source, _, rest = text.partition(":/")
     scheme = ""
     if source in SCHEMES:  # `pvc` of pvc://claim:/place
         scheme, (source, _, rest) = source, rest.removeprefix("/").partition(":/")
     target, _, mode = rest.partition(":")
     if mode not in ("", "ro", "rw"):
-        raise wrong(text)
+        raise invalid_mount(text)
     whole = f"{scheme}://{source}" if scheme else source
-    return made(text, whole, f"/{target}" if target else "", mode == "ro")
+    return checked_mount(text, whole, f"/{target}" if target else "", mode == "ro")
 
 
-def from_mapping(given: Mapping[str, Any]) -> VolumeMount:
+def mount_from_mapping(given: Mapping[str, Any]) -> VolumeMount:
     source = next((str(given[name]) for name in SOURCE if name in given), "")
     target: Any = next((given[name] for name in TARGET if name in given), "")
     if isinstance(target, Mapping):  # {src: {bind: dst, mode: ro}}
-        return from_mapping({"source": source, **cast("Mapping[str, Any]", target)})
+        return mount_from_mapping({"source": source, **cast("Mapping[str, Any]", target)})
     mode = str(given.get("mode", ""))
     if mode not in ("", "ro", "rw"):
-        raise wrong(dict(given))
+        raise invalid_mount(dict(given))
     text, _, text_mode = str(target).partition(":")
     read_only = bool(given.get("read_only", given.get("readonly", "ro" in (mode, text_mode))))
-    return made(given, source, text, read_only)
+    return checked_mount(given, source, text, read_only)
 
 
-def made(given: Any, source: str, target: str, read_only: bool) -> VolumeMount:
+def checked_mount(given: Any, source: str, target: str, read_only: bool) -> VolumeMount:
     target = normal_path(target)
     if not may_be_target(target):
-        raise wrong(given)
+        raise invalid_mount(given)
     if source.startswith("/"):
         return VolumeMount("", posixpath.normpath(source), "", target, read_only)
     parts = urlsplit(source)
     path = normal_path(parts.path.strip("/"))
     if parts.scheme not in SCHEMES or not parts.netloc or ".." in path.split("/"):
-        raise wrong(given)
+        raise invalid_mount(given)
     if parts.scheme == "nfs":
         return VolumeMount("nfs", f"{parts.netloc}/{path}", "", target, read_only)
     if path and parts.scheme != "pvc":
-        raise wrong(given)
+        raise invalid_mount(given)
     return VolumeMount(parts.scheme, parts.netloc, path, target, read_only)
 
 
@@ -154,10 +146,10 @@ def may_be_target(path: str) -> bool:
     """True for an absolute path in the pod, other than / and the SDK's own folders."""
     if not path.startswith("/") or path == "/":
         return False
-    return not path.startswith(OWN_PLACES)
+    return not any(within(path, own) for own in OWN_PLACES)
 
 
-def wrong(given: Any) -> FieldError:
+def invalid_mount(given: Any) -> FieldError:
     return FieldError(
         "mounts",
         f"mounts has {given!r}.",

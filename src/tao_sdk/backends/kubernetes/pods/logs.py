@@ -42,6 +42,7 @@ LONGEST_TIME = len("2026-01-01T00:00:00.123456789+00:00")
 EARLY = (400, 404)
 LOST = "is terminated"  # a kubelet's words for a container without a log
 REMOVED = "unable to retrieve container logs"  # ... for a container that it has removed
+NO_FILE = "no such file or directory"  # ... for a container whose log it has removed
 # A line of the log begins with its time. The kubelet's own error messages between them have none.
 TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 TIMES = re.compile(rb"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,16}) ", re.MULTILINE)
@@ -423,15 +424,18 @@ class PodLog:
         if pod is None:
             what = f"The pod {self.pod} is gone, and its log with it."
             raise PathNotFound(what, words, ELSEWHERE)
-        if parse.terminated(pod) and is_lost(words):
+        if (parse.terminated(pod) or parse.is_being_deleted(pod)) and is_lost(words):
             raise PathNotFound(f"The log of {self.pod} is gone.", words, ELSEWHERE)
         if parse.has_begun(pod):
             raise Unreachable(f"The log of {self.pod} could not be read.", words, "Try again.")
 
 
 def is_lost(words: str) -> bool:
-    """True for a kubelet's message that it has no log of a container that has ended."""
-    return LOST in words or words.startswith(REMOVED)
+    """True for a kubelet's message that it has no log of a container that has ended.
+
+    While a container runs, NO_FILE may come from the moment of a rotation.
+    """
+    return LOST in words or NO_FILE in words or words.startswith(REMOVED)
 
 
 @contextmanager

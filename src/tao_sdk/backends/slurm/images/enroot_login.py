@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 
-from tao_sdk.backends.image_name import NGC
+from tao_sdk.backends.image_name import HUB_LOGIN, NGC
 from tao_sdk.backends.shell import assign_variables, join_parts
 from tao_sdk.backends.slurm.cluster import site
 from tao_sdk.backends.slurm.scripts.script_files import load_script
@@ -21,7 +21,6 @@ from tao_sdk.transports.ssh import Ssh
 
 FILE = ".config/enroot/.credentials"  # below the user's home, in netrc's form
 REGISTRIES = (NGC, "authn.nvidia.com")
-HUB_LOGIN = "auth.docker.io"
 CODE = "slurm.enroot_credentials"
 INSTALL = (
     f"{shlex.quote(sys.executable or 'python3')} -m tao_sdk.backends.slurm.images.enroot_login"
