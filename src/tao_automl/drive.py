@@ -102,6 +102,19 @@ def new_search(client: Client, request: SearchRequest) -> StoredSearch:
     return StoredSearch(mint_id(search_name(name)), name, search, job)
 
 
+def first_job(stored: StoredSearch) -> JobSpec:
+    """The job of the first trial of a search that has not begun; of the template where a language
+    model has to be asked first.
+    """
+    trials = advance(stored.search).search.trials
+    job = stored.template
+    if not trials:
+        return job.spec
+    first = trials[0]
+    rung = Rung(first.rung, first.epochs)
+    return template.trial_spec(job, stored.id, first.number, first.params, rung)
+
+
 def search_name(name: str) -> str:
     """`digits-search` of `digits`."""
     ending = "-search"

@@ -71,6 +71,20 @@ def test_plain_run_of_a_search_file_says_that_it_searches_nothing(tao: Tao) -> N
     assert "To search: tao automl run search.yaml" in ran.err
 
 
+def test_the_plan_of_a_search_shows_what_is_searched_and_the_first_trial(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "search.yaml").write_text(FILE)
+    ran = typed("plan", "search.yaml")
+    assert ran.code == 0
+    assert "random  accuracy (maximize)  3 trials" in ran.out
+    assert '"{lr}": a number from 0.1 to 0.9' in ran.out
+    assert "accuracy {lr}" not in ran.out
+    shown = typed("plan", "search.yaml", "--json").json
+    assert shown["search"]["parameters"][0]["key"] == "{lr}"
+    assert "No searches yet" in typed("automl", "ls").err
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
     from tao_sdk.model.job import Job
+    from tao_sdk.model.spec import JobSpec
 
 TASKS = ("run", "status", "best", "stop", "ls", "rm")
 DOCUMENTS = (".yaml", ".yml", ".json")
@@ -165,6 +166,7 @@ def run(
         raise
     view = ended(client, out, stored)
     files.write(view)
+    out.note(cost_words(client, stored))
     if not stored.search.is_over and not drive.is_driven(client, stored.id):
         out.note(f"Nobody drives it. To carry it on: tao automl run {stored.id}")
     return code_of(stored)
@@ -225,6 +227,30 @@ def detached(client: Client, search_id: str) -> Detached:
     return Detached(
         f"Detached; {search_id} {goes_on}, {live} of its jobs run.", f"tao automl run {search_id}"
     )
+
+
+def planned_search(
+    client: Client, path: str, platform: str | None
+) -> tuple[list[str], JobSpec, dict[str, Any]]:
+    """Of a search file: what is searched, in lines and as JSON, and the job of its first trial.
+    Nothing is kept or started.
+    """
+    from tao_automl.drive import first_job, new_search
+    from tao_automl.report.view import view_of
+    from tao_automl.search_file import locate, read_search_file
+    from tao_automl.settings import SettingError
+    from tao_automl.space.mistake import SpaceError
+
+    request = read_search_file(path, client, platform)
+    try:
+        stored = new_search(client, request)
+    except (SettingError, SpaceError) as error:
+        raise locate(path, error) from None
+    view = view_of(stored.search, stored.id, stored.name).to_json()
+    shown = ("algorithm", "metric", "direction", "objectives", "seed", "counts")
+    space = {"parameters": stored.search.space.to_json()}
+    head = {name: view[name] for name in shown} | space
+    return head_lines(stored), first_job(stored), head
 
 
 def head_lines(stored: StoredSearch) -> list[str]:
@@ -316,6 +342,20 @@ def ended(client: Client, out: Output, stored: StoredSearch) -> SearchView:
         out.line(end_line(view, stored.seconds))
         out.lines(best_lines(client, view))
     return view
+
+
+def cost_words(client: Client, stored: StoredSearch) -> str:
+    """What the next trials would cost, where a limit has ended the search; else ""."""
+    from tao_automl.drive import jobs_of
+    from tao_automl.views import budget_of
+
+    if "limit" not in stored.message:
+        return ""
+    cost = budget_of(stored, jobs_of(client, stored.id))["next_10_trials"]
+    if not cost:
+        return ""
+    gpu_hours = cost["gpu_seconds"] / 3600
+    return f"10 more trials would take about {cost['seconds']:.0f} s and {gpu_hours:.2g} GPU hours."
 
 
 def best_lines(client: Client, view: SearchView) -> list[str]:

@@ -466,6 +466,13 @@ def plan(
     """
     wanted = asked(client, job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
+    head: dict[str, Any] = {}
+    if wanted.file and "search" in wanted.file.places:
+        from tao_sdk.cli.automl import planned_search
+
+        lines, spec, search = planned_search(client, str(job_file), platform)
+        out.lines([*lines, "  the first trial:"])
+        wanted, head = replace(wanted, spec=spec), {"search": search}
     try:
         planned = client.plan(wanted.spec, wanted.platform, wanted.options)
     except SpecError as error:
@@ -473,7 +480,7 @@ def plan(
     planned = with_mount_lines(planned, partial(typed_with_mount, job_file))
     from tao_sdk.cli import planned as shown
 
-    view = plan_view(planned, wanted.origins)
+    view = {**plan_view(planned, wanted.origins), **head}
     out.object(view)
     if planned.documents:
         out.lines(shown.documents(planned, out))
