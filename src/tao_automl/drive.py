@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 60.0  # after them another driver may take over one that is out of sight
 RETRY_SECONDS = 5.0  # until a platform that could not be reached is asked again
 WATCH_SECONDS = 0.5  # between two looks at a search that another process drives
+EARLIER = "/tao-earlier"  # where a container sees the results of the job that it goes on from
 STOP_GRACE = 10.0  # seconds that a trial's program has to save and end
 LARGEST_SEED = 2**31
 OnChange = Callable[[StoredSearch, "Sequence[Job]"], None]
@@ -473,7 +474,9 @@ class Driver:
         checkpoint = self.client.results(job_id).of_epoch(epochs)
         if not checkpoint.complete:
             raise PathNotFound(f"The checkpoint of epoch {epochs} is not whole.")
-        return replace(plain, checkpoint=checkpoint.path, is_folder=checkpoint.is_dir)
+        earlier_job = self.client.store.get(job_id)
+        path, mounts = seen_by_job(earlier_job, checkpoint.path)
+        return replace(plain, checkpoint=path, is_folder=checkpoint.is_dir, mounts=mounts)
 
     def run_again(self, trial: Trial, job_id: str) -> TrialReport | None:
         """Start the next attempt of a job that a stop has ended; it goes on from its checkpoint."""
@@ -564,6 +567,21 @@ class Driver:
     def tell(self, jobs: Sequence[Job]) -> None:
         if self.callbacks.on_change:
             self.callbacks.on_change(self.stored, jobs)
+
+
+def seen_by_job(earlier: Job, path: str) -> tuple[str, tuple[str, ...]]:
+    """The path of an earlier job's file as a further job sees it, and the mounts that it needs for
+    that: a container has other paths than its host.
+    """
+    from tao_sdk.backends.registry import backend_class
+    from tao_sdk.client.model_request import results_in_container
+
+    below = path.removeprefix(earlier.results_dir.rstrip("/") + "/")
+    in_container = backend_class(earlier.platform).capabilities.needs_image
+    inside = results_in_container(earlier)
+    if not in_container or below == path or earlier.results_dir == inside or "://" in path:
+        return path, ()
+    return f"{EARLIER}/{below}", (f"{earlier.results_dir}:{EARLIER}:ro",)
 
 
 def end_jobs(client: Client, stored: StoredSearch) -> None:

@@ -58,9 +58,12 @@ def failure_of(client: Client, job: Job, trial: Trial) -> TrialReport:
 
 
 def refusal_of(trial: Trial, error: TaoError) -> TrialReport:
-    """The report of a trial whose job could not be submitted."""
+    """The report of a trial whose job could not be submitted. One that was to be promoted stays
+    what it was.
+    """
     reason = f"its job was refused: {error.what}"
-    return TrialReport(trial.number, trial.rung, Outcome.FAILED, reason=reason, rule=error.code)
+    outcome = Outcome.UNAVAILABLE if trial.results else Outcome.FAILED
+    return TrialReport(trial.number, trial.rung, outcome, reason=reason, rule=error.code)
 
 
 def values_of(progress: Progress, settings: SearchSettings) -> dict[str, float]:

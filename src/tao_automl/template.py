@@ -11,7 +11,7 @@ import copy
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -75,6 +75,7 @@ class Rung:
     epochs: int | None = None
     checkpoint: str = ""
     is_folder: bool = False  # of the checkpoint
+    mounts: tuple[str, ...] = ()  # through which a container sees it
 
 
 def as_bytes(content: Any) -> bytes:
@@ -185,7 +186,8 @@ def with_checkpoint(spec: JobSpec, key: str, rung: Rung) -> JobSpec:
         changed[switch] = True
     about = {"type": "folder" if rung.is_folder else "file"}
     inputs = {**cast("Mapping[str, Any]", spec.inputs or {}), key: about}
-    return replace(with_params(spec, changed), inputs=inputs)
+    mounts = [*cast("Sequence[Any]", spec.mounts or ()), *rung.mounts] or spec.mounts
+    return replace(with_params(spec, changed), inputs=inputs, mounts=mounts)
 
 
 def epochs_key_of(spec: JobSpec, named: str = "") -> str:
