@@ -107,6 +107,7 @@ class TrialReport:
     rule: str = ""  # of the diagnosis: three first trials that fail by one rule end the search
     reported: tuple[str, ...] = ()  # metrics that were seen, where the one that counts was not
     curve: Curve = ()
+    feedback: str = ""  # what a language model should know of a result, without any secret
 
 
 @dataclass(frozen=True)

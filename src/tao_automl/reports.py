@@ -52,7 +52,8 @@ def after_result(search: Search, trial: Trial, report: TrialReport) -> Trial:
     curve = report.curve if search.settings.keeps_curves else ()
     result = RungResult(trial.rung, trial.epochs, numbers, curve)
     complete = ended(trial, TrialStatus.COMPLETE, "")
-    return replace(complete, results=(*trial.results, result))
+    note = report.feedback or trial.note
+    return replace(complete, results=(*trial.results, result), note=note)
 
 
 def missing_metric(search: Search, report: TrialReport) -> tuple[str, str]:

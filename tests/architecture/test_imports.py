@@ -114,7 +114,24 @@ AUTOML_LAYERS = [
     {"propose"},
     {"algorithms", "reports", "endpoint"},
     {"search"},
+    {"template"},
+    {"stored"},
+    {"recommendation", "network_schema", "report", "called", "result_text"},
+    {"sessions", "session_settings", "told_results", "job_records", "evaluations"},
+    {"store", "job_report"},
+    {"drive"},
+    {"search_file", "views", "skill_search"},
+    {"workspace"},
+    {"status_query"},
+    {"automl", "runner", "runner_plan"},
 ]
+# These keep a search and carry it out, by the jobs of a client; the command is `tao automl`.
+AUTOML_EDGE = {
+    *("store", "job_report", "drive", "search_file", "views"),
+    *("sessions", "network_schema", "automl"),
+    *("skill_search", "job_records", "workspace", "status_query", "runner", "runner_plan"),
+}
+AUTOML_DOORS = {"cli/automl.py"}
 AUTOML_FILES = sorted(
     path for path in AUTOML.rglob("*.py") if path.parent != AUTOML or path.stem != "__init__"
 )
@@ -150,12 +167,14 @@ def automl_modules_of(path: Path) -> set[str]:
 
 
 def test_the_search_knows_of_the_sdk_only_its_model() -> None:
-    imported = {name for path in AUTOML_FILES for name in modules_of(path)}
+    pure = [path for path in AUTOML_FILES if automl_layer_of(path) not in AUTOML_EDGE]
+    imported = {name for path in pure for name in modules_of(path)}
     assert not {name for name in imported if not name.startswith("tao_sdk.model.")}
 
 
 def test_the_sdk_knows_nothing_of_the_search() -> None:
-    assert not [name_of(path) for path in SOURCE.rglob("*.py") if automl_modules_of(path)]
+    knowing = {name_of(path) for path in SOURCE.rglob("*.py") if automl_modules_of(path)}
+    assert not knowing - AUTOML_DOORS
 
 
 BACKENDS = sorted(path for path in (SOURCE / "backends").glob("*/**/*.py"))

@@ -131,7 +131,8 @@ def told_trials(search: Search) -> list[Trial]:
 def trial_text(trial: Trial) -> str:
     words = f"{trial.number}. {json.dumps(dict(trial.params))}: {trial.status.value}"
     if trial.is_usable:
-        return f"{words}, {json.dumps(dict(trial.results[-1].values))}"
+        values = f"{words}, {json.dumps(dict(trial.results[-1].values))}"
+        return f"{values}; {trial.note[:LONGEST_REASON]}" if trial.note else values
     return f"{words}, {trial.reason[:LONGEST_REASON]}" if trial.reason else words
 
 

@@ -33,7 +33,7 @@ Verb = Callable[..., "int | None"]
 # verbs that go on for long and say meanwhile what they cannot do
 WARNING = frozenset({"watch", "logs"})
 # verbs that need no job: they may begin a new job store
-BEGINNING = frozenset({"run", "plan", "doctor", "files"})
+BEGINNING = frozenset({"run", "plan", "doctor", "files", "automl"})
 
 
 def command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -267,6 +267,7 @@ def run(
     """
     wanted = asked(client, job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
+    tell_notes(out, search_notes(wanted))
     warn_of_open_secrets(out, params)
     mount_line = partial(typed_with_mount, job_file)
     first = FirstWords(out)
@@ -286,6 +287,12 @@ def run(
         raise
     except KeyboardInterrupt:
         raise interrupted(client) from None
+
+
+def search_notes(wanted: JobRequest) -> Iterator[str]:
+    """A note on a job file that can be searched: it is run as one job all the same."""
+    if wanted.file and "search" in wanted.file.places:
+        yield f"Its search: block is left alone. To search: tao automl run {wanted.file.path}"
 
 
 def tell_stored(
@@ -459,6 +466,13 @@ def plan(
     """
     wanted = asked(client, job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
+    head: dict[str, Any] = {}
+    if wanted.file and "search" in wanted.file.places:
+        from tao_sdk.cli.automl import planned_search
+
+        lines, spec, search = planned_search(client, str(job_file), platform)
+        out.lines([*lines, "  the first trial:"])
+        wanted, head = replace(wanted, spec=spec), {"search": search}
     try:
         planned = client.plan(wanted.spec, wanted.platform, wanted.options)
     except SpecError as error:
@@ -466,7 +480,7 @@ def plan(
     planned = with_mount_lines(planned, partial(typed_with_mount, job_file))
     from tao_sdk.cli import planned as shown
 
-    view = plan_view(planned, wanted.origins)
+    view = {**plan_view(planned, wanted.origins), **head}
     out.object(view)
     if planned.documents:
         out.lines(shown.documents(planned, out))

@@ -32,6 +32,7 @@ VERBS: Mapping[str, Verb] = {
     "files": Verb("results", "Show a path as the platform sees it."),
     "rm": Verb("forget", "Delete ended jobs from the store; their results stay."),
     "gc": Verb("forget", "Remove what ended jobs left at the platforms."),
+    "automl": Verb("automl", "Search the best settings of a training, by jobs that are trials."),
     "images": Verb("images", "List the image keys and what they stand for."),
     "skills": Verb("skills", "List, show, check and install the skills of a skill bank."),
     "doctor": Verb("doctor", "Find what is missing or wrong on this machine."),

@@ -62,7 +62,11 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.payload.mistakes import DataMistake
 
-PLAIN_STEMS = frozenset({"job", "tao", "tao-job"})  # names that say nothing: the folder's is taken
+# Keys of the file that are no fields of the job. `search` is read by who searches.
+BESIDE_FIELDS = ("platform", "options", "native", "search")
+PLAIN_STEMS = frozenset(
+    {"job", "tao", "tao-job", "search"}
+)  # names that say nothing: the folder's is taken
 
 
 @dataclass(frozen=True)
@@ -378,11 +382,11 @@ class Reader:
         known = {**settings_of(JobSpec), **settings_of(ModelRequest)}
         found: dict[str, Any] = {}
         for name, value in top.mapping.items():
-            if name in ("platform", "options", "native"):
+            if name in BESIDE_FIELDS:
                 continue
             with self.mistakes.of(name):
                 if name not in known:
-                    raise self.unknown_at_top(name, top, [*known, "platform", "options"])
+                    raise self.unknown_at_top(name, top, [*known, "platform", "options", "search"])
                 if value.data is not None:
                     found[name] = self.value(name, value)
         return found

@@ -117,6 +117,10 @@ def job_schema() -> Schema:
                 {name: {"type": ["object", "null"]} for name in names},
                 "A patch of the rendered request, by platform.",
             ),
+            "search": {
+                "type": ["object", "null"],
+                "description": "What `tao automl run` searches: metric, parameters, and how.",
+            },
         },
         "additionalProperties": False,
     }

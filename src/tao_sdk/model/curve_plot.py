@@ -20,13 +20,13 @@ def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str
     beside = len(panels) if width >= 36 * len(panels) else 1
     each = (width - 3 * (beside - 1)) // max(beside, 1)
     first_lines = [series[0] for _, series in panels] if each >= 16 else []
-    blocks = [_text_panel(series, progress.unit, each, height) for series in first_lines]
+    blocks = [panel_text(series, progress.unit, each, height) for series in first_lines]
     rows = [blocks[start : start + beside] for start in range(0, len(blocks), max(beside, 1))]
     drawn = [_join_blocks(line, each) for row in rows for line in zip(*row, strict=True)]
     return [*drawn, *(line[:width] for line in broken_metrics(progress))]
 
 
-def _text_panel(series: Series, unit: str, width: int, height: int) -> list[str]:
+def panel_text(series: Series, unit: str, width: int, height: int) -> list[str]:
     """Draw `height` lines of dots between a title and the epochs or steps. Draws one series,
     because dots have no colours.
     """

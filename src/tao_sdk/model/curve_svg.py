@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
-from math import ceil, floor, log10
 
 from tao_sdk.model.curve import (
     Scale,
@@ -13,13 +11,25 @@ from tao_sdk.model.curve import (
     format_number,
     panels_of,
     value_range,
-    visible_text,
 )
 from tao_sdk.model.metric_names import is_loss, smaller_is_better
 from tao_sdk.model.progress import Progress, not_finite_since
+from tao_sdk.model.svg_parts import (
+    BOTTOM,
+    COLOURS,
+    LEFT,
+    PANEL_HEIGHT,
+    PANEL_WIDTH,
+    RIGHT,
+    TOP,
+    count_ticks,
+    draw_axis,
+    draw_grid,
+    svg_document,
+    svg_text,
+    value_ticks,
+)
 
-_PANEL_WIDTH, _HEIGHT = 400, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 66, 40  # of the plot within its panel
 _NAMES_WIDTH, _NAME_HEIGHT = 400, 18  # beside a plot that compares jobs
 _DASHES = ("none", "7 4", "2 4", "12 4 2 4")
 COMPARISON_MARK = "<!-- tao compare -->"  # tells our picture from a file of somebody else
@@ -27,108 +37,54 @@ COMPARISON_MARK = "<!-- tao compare -->"  # tells our picture from a file of som
 _LEGEND, _LEGEND_ROW = 50, 16  # the first row of names, and the distance to the next
 _CHARACTER, _LONGEST_NAME = 6.6, 40  # its width, and the most of a name that is shown
 
-_STYLE = """
-  .card { fill: #ffffff; stroke: #e4e7ec }
-  text {
-    font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
-    fill: #667085
-  }
-  .title { font-size: 14px; font-weight: 600; fill: #1d2939 }
-  .best-text { font-weight: 600; fill: #475467 }
-  .grid { stroke: #eaecf0 }
-  .axis { stroke: #98a2b3 }
-  .best { stroke: #98a2b3; stroke-dasharray: 2 4; stroke-linecap: round }
-  .broken { stroke: #e0484d; stroke-dasharray: 4 3 }
-  .broken-text { fill: #e0484d; font-weight: 600 }
-  .line { fill: none; stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round }
-  .thin { stroke-width: 1.4 }
-  .ring { stroke: #ffffff; stroke-width: 1.5 }
-  .a { stroke: #3b6ef5 } .b { stroke: #f2762e } .c { stroke: #12a594 } .d { stroke: #a855c7 }
-  .fa { fill: #3b6ef5 } .fb { fill: #f2762e } .fc { fill: #12a594 } .fd { fill: #a855c7 }
-"""
-_DARK = """
-  .card { fill: #14171f; stroke: #2a2f3a }
-  text { fill: #98a2b3 }
-  .title { fill: #f2f4f7 }
-  .best-text { fill: #d0d5dd }
-  .grid { stroke: #232834 }
-  .axis { stroke: #667085 }
-  .best { stroke: #667085 }
-  .ring { stroke: #14171f }
-  .a { stroke: #7aa2ff } .b { stroke: #ff9a5c } .c { stroke: #3fd0bf } .d { stroke: #cf8df0 }
-  .fa { fill: #7aa2ff } .fb { fill: #ff9a5c } .fc { fill: #3fd0bf } .fd { fill: #cf8df0 }
-"""
-_COLOURS = "abcd"
-
 
 def curve_svg(progress: Progress) -> str:
     """Draw the curves as a whole SVG document, which follows the light or dark of where it is
     shown.
     """
     panels = panels_of(progress)
-    width = _PANEL_WIDTH * max(len(panels), 1)
+    width = PANEL_WIDTH * max(len(panels), 1)
     drawn = [
-        _draw_panel(progress, title, some, _PANEL_WIDTH * number)
+        _draw_panel(progress, title, some, PANEL_WIDTH * number)
         for number, (title, some) in enumerate(panels)
     ]
     none = "; ".join(broken_metrics(progress)) or "No epoch has ended yet."
-    nothing = (
-        f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">{_svg_text(none)}</text>'
-    )
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}"'
-            f' width="{width}" height="{_HEIGHT}"'
-            f' role="img" aria-label="{_svg_text(_describe_curves(progress, panels))}">',
-            f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
-            (
-                f'<rect class="card" x=".5" y=".5" width="{width - 1}" '
-                f'height="{_HEIGHT - 1}" rx="10"/>'
-            ),
-            *(drawn or [nothing]),
-            "</svg>\n",
-        ]
-    )
+    middle = f'x="{width / 2:g}" y="{PANEL_HEIGHT / 2:g}" text-anchor="middle"'
+    nothing = f"<text {middle}>{svg_text(none)}</text>"
+    return svg_document(width, PANEL_HEIGHT, _describe_curves(progress, panels), drawn or [nothing])
 
 
 def comparison_svg(title: str, lines: Sequence[Series], unit: str = "epoch") -> str:
     """Draw one line per job over the epochs or steps, with its name beside the plot, as a whole SVG
     document.
     """
-    height = max(_HEIGHT, _TOP + _NAME_HEIGHT * len(lines))
-    width = _PANEL_WIDTH + _NAMES_WIDTH
+    height = max(PANEL_HEIGHT, TOP + _NAME_HEIGHT * len(lines))
+    width = PANEL_WIDTH + _NAMES_WIDTH
     first = min(some.points[0][0] for some in lines)
     last = max(first + 1, *(some.points[-1][0] for some in lines))
     low, high = value_range(lines)
-    across = Scale(first, last, _LEFT, _PANEL_WIDTH - _RIGHT)
-    up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP)
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
-            f' width="{width}" height="{height}"'
-            f' role="img" aria-label="{_svg_text(f"{title} of {len(lines)} jobs")}">',
-            COMPARISON_MARK,
-            f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
-            f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="10"/>',
-            f'<text class="title" x="20" y="30">{_svg_text(title)}</text>',
-            *_draw_grid(_value_ticks(low, high), across, up),
-            *_draw_axis(_epoch_ticks(first, last), across, unit),
-            *(_draw_named_line(some, place, across, up) for place, some in enumerate(lines)),
-            "</svg>\n",
-        ]
-    )
+    across = Scale(first, last, LEFT, PANEL_WIDTH - RIGHT)
+    up = Scale(low, high, PANEL_HEIGHT - BOTTOM, TOP)
+    body = [
+        f'<text class="title" x="20" y="30">{svg_text(title)}</text>',
+        *draw_grid(value_ticks(low, high), across, up),
+        *draw_axis(count_ticks(first, last), across, up, unit),
+        *(_draw_named_line(some, place, across, up) for place, some in enumerate(lines)),
+    ]
+    label = f"{title} of {len(lines)} jobs"
+    return svg_document(width, height, label, body, COMPARISON_MARK)
 
 
 def _draw_named_line(series: Series, place: int, across: Scale, up: Scale) -> str:
     """Draw a job's line, and its name in the column beside the plot. Beyond four jobs, the dashes
     tell one from another.
     """
-    colour, dashes = _COLOURS[place % 4], _DASHES[place // 4 % len(_DASHES)]
-    y = _TOP + _NAME_HEIGHT * place
-    sample = f'<path class="line {colour}" d="M{_PANEL_WIDTH} {y - 4}h24"/>'
+    colour, dashes = COLOURS[place % 4], _DASHES[place // 4 % len(_DASHES)]
+    y = TOP + _NAME_HEIGHT * place
+    sample = f'<path class="line {colour}" d="M{PANEL_WIDTH} {y - 4}h24"/>'
     return (
         f'<g stroke-dasharray="{dashes}">{_draw_line(series, colour, across, up)}{sample}</g>'
-        f'<text x="{_PANEL_WIDTH + 32}" y="{y}">{_svg_text(series.name)}</text>'
+        f'<text x="{PANEL_WIDTH + 32}" y="{y}">{svg_text(series.name)}</text>'
     )
 
 
@@ -138,30 +94,6 @@ def _describe_curves(progress: Progress, panels: Sequence[tuple[str, Sequence[Se
     )
     newest = progress.epoch if progress.number is None else progress.number
     return f"Training after {progress.unit} {newest}: {lasts or 'no metrics yet'}"
-
-
-def _svg_text(text: str) -> str:
-    """Escape a job's words for an SVG document."""
-    return escape(visible_text(text))
-
-
-def _value_ticks(low: float, high: float) -> list[float]:
-    step = _round_step(high - low, 4)
-    return [n * step for n in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
-
-
-def _epoch_ticks(first: int, last: int) -> list[int]:
-    step = max(1, round(_round_step(last - first, 6)))
-    inner = list(range(ceil(first / step) * step, last + 1, step))
-    if inner and inner[0] - first < step / 2:
-        return inner
-    return [first, *inner]
-
-
-def _round_step(span: float, wanted: int) -> float:
-    """A round step that divides `span` into about `wanted` parts."""
-    power = 10 ** floor(log10(span / wanted))
-    return next(nice * power for nice in (1, 2, 5, 10) if nice * power >= span / wanted * 0.999)
 
 
 def _epoch_range(progress: Progress, series: Sequence[Series]) -> tuple[int, int]:
@@ -200,7 +132,7 @@ def _draw_nan_mark(broken: dict[str, int], across: Scale, up: Scale, unit: str) 
     yield (
         f'<text class="broken-text" x="{x + beside:.1f}" y="{(up.begin + up.end) / 2:g}"'
         f' text-anchor="{anchor}">'
-        f"NaN in {unit} {epoch}<title>{_svg_text(name)}</title></text>"
+        f"NaN in {unit} {epoch}<title>{svg_text(name)}</title></text>"
     )
 
 
@@ -210,23 +142,23 @@ def _draw_panel(progress: Progress, title: str, series: Sequence[Series], left: 
     broken = _broken_in_panel(progress, series)
     labels = _legend_places(series, left)
     last = max([last, *broken.values()])
-    across = Scale(first, last, left + _LEFT, left + _PANEL_WIDTH - _RIGHT)
-    up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP + labels[-1][2] - _LEGEND)
+    across = Scale(first, last, left + LEFT, left + PANEL_WIDTH - RIGHT)
+    up = Scale(low, high, PANEL_HEIGHT - BOTTOM, TOP + labels[-1][2] - _LEGEND)
     return "\n".join(
         [
-            f'<text class="title" x="{left + 20}" y="30">{_svg_text(title)}</text>',
+            f'<text class="title" x="{left + 20}" y="30">{svg_text(title)}</text>',
             *_draw_legend(labels),
-            *_draw_grid(_value_ticks(low, high), across, up),
-            *_draw_axis(_epoch_ticks(first, last), across, progress.unit),
+            *draw_grid(value_ticks(low, high), across, up),
+            *draw_axis(count_ticks(first, last), across, up, progress.unit),
             *_draw_best_mark(progress, series, across, up),
             *_draw_nan_mark(broken, across, up, progress.unit),
             *(
                 _draw_line(some, colour, across, up)
-                for some, colour in zip(series, _COLOURS, strict=False)
+                for some, colour in zip(series, COLOURS, strict=False)
             ),
             *(
                 _draw_dots(progress, some, colour, across, up)
-                for some, colour in zip(series, _COLOURS, strict=False)
+                for some, colour in zip(series, COLOURS, strict=False)
             ),
         ]
     )
@@ -241,7 +173,7 @@ def _legend_places(series: Sequence[Series], left: int) -> list[tuple[str, float
             some.name if len(some.name) <= _LONGEST_NAME else f"{some.name[: _LONGEST_NAME - 1]}…"
         )
         label = f"{name} {format_number(some.last)}"
-        if places and x + 13 + _CHARACTER * len(label) > left + _PANEL_WIDTH:
+        if places and x + 13 + _CHARACTER * len(label) > left + PANEL_WIDTH:
             x, y = left + 20.0, y + _LEGEND_ROW
         places.append((label, x, y))
         x += 28 + _CHARACTER * len(label)
@@ -250,32 +182,9 @@ def _legend_places(series: Sequence[Series], left: int) -> list[tuple[str, float
 
 def _draw_legend(places: Sequence[tuple[str, float, float]]) -> Iterator[str]:
     """Draw the names beside their colours."""
-    for (label, x, y), colour in zip(places, _COLOURS, strict=False):
+    for (label, x, y), colour in zip(places, COLOURS, strict=False):
         yield f'<circle class="f{colour}" cx="{x + 4:g}" cy="{y - 4:g}" r="4"/>'
-        yield f'<text x="{x + 13:g}" y="{y:g}">{_svg_text(label)}</text>'
-
-
-def _draw_grid(values: Sequence[float], across: Scale, up: Scale) -> Iterator[str]:
-    for value in values:
-        y = up(value)
-        yield f'<path class="grid" d="M{across.begin:g} {y:.1f}H{across.end:g}"/>'
-        yield (
-            f'<text x="{across.begin - 8:g}" y="{y + 4:.1f}" '
-            f'text-anchor="end">{format_number(value)}</text>'
-        )
-
-
-def _draw_axis(epochs: Sequence[int], across: Scale, unit: str) -> Iterator[str]:
-    base = _HEIGHT - _BOTTOM
-    yield f'<path class="axis" d="M{across.begin:g} {base}H{across.end:g}"/>'
-    for epoch in epochs:
-        x = across(epoch)
-        yield f'<path class="axis" d="M{x:.1f} {base}v4"/>'
-        yield f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{epoch}</text>'
-    yield (
-        f'<text x="{(across.begin + across.end) / 2:g}" y="{_HEIGHT - 8}" '
-        f'text-anchor="middle">{unit}</text>'
-    )
+        yield f'<text x="{x + 13:g}" y="{y:g}">{svg_text(label)}</text>'
 
 
 def _draw_best_mark(

@@ -159,6 +159,29 @@ STEPS: tuple[tuple[str, ...], ...] = (
             job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE) WITHOUT ROWID""",
         "CREATE INDEX idempotency_keys_by_job ON idempotency_keys (job_id)",
     ),
+    (
+        # searches of tao_automl, whose jobs have the search's id as their parent
+        """CREATE TABLE searches (
+            number INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            status TEXT NOT NULL,
+            message TEXT NOT NULL,
+            created TEXT NOT NULL,
+            ended TEXT,
+            seconds REAL NOT NULL,
+            round INTEGER NOT NULL,
+            stop_asked TEXT NOT NULL,
+            head TEXT NOT NULL,
+            template TEXT NOT NULL,
+            revision INTEGER NOT NULL)""",
+        "CREATE INDEX searches_by_name ON searches (name)",
+        """CREATE TABLE search_trials (
+            search TEXT NOT NULL REFERENCES searches (id) ON DELETE CASCADE,
+            number INTEGER NOT NULL,
+            trial TEXT NOT NULL,
+            PRIMARY KEY (search, number)) WITHOUT ROWID""",
+    ),
 )
 VERSION = len(STEPS)
 

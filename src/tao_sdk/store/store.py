@@ -123,6 +123,11 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
+    @property
+    def database(self) -> Database:
+        """The database, for the tables of searches, which lie beside those of jobs."""
+        return self._db
+
     def __enter__(self) -> Store:
         return self
 

@@ -1,0 +1,483 @@
+"""`tao automl`: a search for the best settings of a training, by jobs that are its trials."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tao_sdk.cli import exit_codes, show
+from tao_sdk.cli.command import command, platform_option
+from tao_sdk.cli.detached import Detached
+from tao_sdk.model.errors import TaoError, UsageError
+
+if TYPE_CHECKING:
+    from tao_automl.report.view import SearchView
+    from tao_automl.stored import StoredSearch
+    from tao_sdk.cli.output import Output
+    from tao_sdk.client.client import Client
+    from tao_sdk.model.job import Job
+    from tao_sdk.model.spec import JobSpec
+
+TASKS = ("run", "status", "best", "stop", "ls", "rm")
+DOCUMENTS = (".yaml", ".yml", ".json")
+CODES = {"Complete": exit_codes.DONE, "Stopped": exit_codes.CANCELED, "Error": exit_codes.FAILED}
+OF_RUN = ("--trials", "--concurrent", "--seed", "--algorithm", "--platform")
+BAR = 16  # letters
+PARAMETERS_SHOWN = 12
+
+
+@command("automl")
+@click.argument("task", type=click.Choice(TASKS))
+@click.argument("word", required=False, metavar="[FILE | SEARCH]")
+@click.option("--trials", type=int, metavar="N", help="Of run: how many configurations, at most.")
+@click.option("--concurrent", type=int, metavar="N", help="Of run: how many at once.")
+@click.option("--seed", type=int, metavar="N", help="Of run: the same seed, the same proposals.")
+@click.option("--algorithm", metavar="NAME", help="Of run: such as bayesian, asha, random or auto.")
+@platform_option(help="Of run: where the trials run. Default: as the file says, else local.")
+@click.option("--spec", is_flag=True, help="Of best: print the spec with its values, as YAML.")
+@click.option("--csv", "table", metavar="FILE", help="Of run and status: write a row per trial.")
+@click.option("--svg", "picture", metavar="FILE", help="Of run and status: draw the search.")
+def automl(
+    client: Client,
+    out: Output,
+    task: str,
+    word: str | None,
+    trials: int | None,
+    concurrent: int | None,
+    seed: int | None,
+    algorithm: str | None,
+    platform: str | None,
+    spec: bool,
+    table: str | None,
+    picture: str | None,
+) -> int | None:
+    """Search the best settings of a training: run a file with a search: block, or carry a search
+    on; show how it stands (status), its best trial (best), all searches (ls); end one (stop); and
+    forget one (rm).
+
+    \b
+      tao automl run examples/digits/search.yaml
+      tao automl run digits-search --trials 40
+      tao automl best digits-search --spec > best.yaml
+
+    Each trial is a job: tao ls --parent SEARCH. A search goes on wherever it was interrupted, also
+    by Ctrl-C or a crash. Without SEARCH the newest is meant.
+
+    The exit code is 0 if the search is Complete, 1 if no trial succeeded or it ended in Error, 6 if
+    it was stopped, 130 after Ctrl-C. All codes: tao --help
+    """
+    given = (trials, concurrent, seed, algorithm, platform)
+    refuse_flags_of_run(task, dict(zip(OF_RUN, given, strict=True)))
+    if task == "ls":
+        return list_searches(client, out)
+    if task == "run":
+        changes = {
+            "max_trials": trials, "max_concurrent": concurrent, "seed": seed,
+            "algorithm": algorithm,
+        }  # fmt: skip
+        named = {name: value for name, value in changes.items() if value is not None}
+        return run(client, out, word, platform, named, Files(table, picture))
+    stored = named_search(client, word)
+    if task == "status":
+        return show_status(client, out, stored, Files(table, picture))
+    if task == "best":
+        return show_best(client, out, stored, spec)
+    if task == "stop":
+        return stop(client, out, stored)
+    return forget(client, out, stored)
+
+
+def refuse_flags_of_run(task: str, given: dict[str, Any]) -> None:
+    if task == "run":
+        return
+    for flag, value in given.items():
+        if value is not None:
+            what = f"{flag} is no flag of tao automl {task}."
+            raise UsageError(what, "", f"It belongs to: tao automl run SEARCH {flag} {value}")
+
+
+class Files:
+    """The files that are to be written: a table, a picture."""
+
+    def __init__(self, table: str | None, picture: str | None) -> None:
+        self.table, self.picture = table, picture
+
+    def write(self, view: SearchView) -> None:
+        if self.table:
+            from tao_automl.report.csv_table import trials_csv
+
+            write_whole(self.table, trials_csv(view))
+        if self.picture:
+            from tao_automl.report.picture import search_svg
+
+            write_whole(self.picture, search_svg(view))
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a file. Raises UsageError where it cannot be written."""
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        what = f"{path} cannot be written: {error.strerror}."
+        raise UsageError(what, "", "Name a file that can be.") from error
+
+
+def named_search(client: Client, word: str | None) -> StoredSearch:
+    """The search of that word, else the newest. Raises SearchNotFound."""
+    from tao_automl.store import SearchNotFound, searches_of
+
+    store = searches_of(client)
+    if word is not None:
+        return store.get(word)
+    newest = store.newest()
+    if newest is None:
+        raise SearchNotFound("No searches yet.", "", "Start one:", "tao automl run search.yaml")
+    return newest
+
+
+def run(
+    client: Client,
+    out: Output,
+    word: str | None,
+    platform: str | None,
+    changes: dict[str, Any],
+    files: Files,
+) -> int:
+    from tao_automl import drive
+
+    if word is not None and is_file(word):
+        stored = begun(client, word, platform, changes)
+    else:
+        stored = carried_on(client, named_search(client, word), changes)
+    out.lines(head_lines(stored))
+    screen = Screen(client, out)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to detach, too
+    try:
+        stored = followed(client, out, stored.id, screen)
+    except KeyboardInterrupt:
+        raise detached(client, stored.id) from None
+    except TaoError as error:
+        error.add_advice(f"{stored.id} waits:", f"tao automl run {stored.id}")
+        raise
+    view = ended(client, out, stored)
+    files.write(view)
+    out.note(cost_words(client, stored))
+    if not stored.search.is_over and not drive.is_driven(client, stored.id):
+        out.note(f"Nobody drives it. To carry it on: tao automl run {stored.id}")
+    return code_of(stored)
+
+
+def is_file(word: str) -> bool:
+    return word.endswith(DOCUMENTS) or "/" in word or Path(word).is_file()
+
+
+def begun(client: Client, path: str, platform: str | None, changes: dict[str, Any]) -> StoredSearch:
+    """The search of a file, kept; nothing of it runs yet."""
+    from tao_automl.drive import create
+    from tao_automl.search_file import locate, read_search_file
+    from tao_automl.settings import SettingError
+    from tao_automl.space.mistake import SpaceError
+
+    request = read_search_file(path, client, platform, changes)
+    try:
+        return create(client, request)
+    except (SettingError, SpaceError) as error:
+        raise locate(path, error) from None
+
+
+def carried_on(client: Client, stored: StoredSearch, changes: dict[str, Any]) -> StoredSearch:
+    """The search, opened again where it is over or has other settings now."""
+    from tao_automl.drive import is_driven, reopen
+
+    for name in ("seed", "algorithm"):
+        if name in changes:
+            what = f"--{name} of a search that has begun stays as it is."
+            raise UsageError(what, "", "Start another search from its file.")
+    if changes and is_driven(client, stored.id):
+        raise UsageError(
+            f"{stored.id} is driven by another process.", "", "Stop it first:",
+            f"tao automl stop {stored.id}",
+        )  # fmt: skip
+    settings = replace(stored.search.settings, **changes) if changes else None
+    was_cut = stored.status in ("Stopped", "Error")
+    return reopen(client, stored.id, settings) if settings or was_cut else stored
+
+
+def followed(client: Client, out: Output, search_id: str, screen: Screen) -> StoredSearch:
+    """Drive the search; where another process does, watch it."""
+    from tao_automl import drive
+
+    try:
+        return drive.drive(client, search_id, drive.Callbacks(screen.show))
+    except drive.SearchBusy:
+        out.note(f"Another process drives {search_id}; this one watches.")
+        return drive.watch(client, search_id, screen.show)
+
+
+def detached(client: Client, search_id: str) -> Detached:
+    from tao_automl.drive import is_driven, jobs_of
+
+    live = sum(not job.status.terminal for job in jobs_of(client, search_id))
+    goes_on = "goes on" if is_driven(client, search_id) else "waits for a driver"
+    return Detached(
+        f"Detached; {search_id} {goes_on}, {live} of its jobs run.", f"tao automl run {search_id}"
+    )
+
+
+def planned_search(
+    client: Client, path: str, platform: str | None
+) -> tuple[list[str], JobSpec, dict[str, Any]]:
+    """Of a search file: what is searched, in lines and as JSON, and the job of its first trial.
+    Nothing is kept or started.
+    """
+    from tao_automl.drive import first_job, new_search
+    from tao_automl.report.view import view_of
+    from tao_automl.search_file import locate, read_search_file
+    from tao_automl.settings import SettingError
+    from tao_automl.space.mistake import SpaceError
+
+    request = read_search_file(path, client, platform)
+    try:
+        stored = new_search(client, request)
+    except (SettingError, SpaceError) as error:
+        raise locate(path, error) from None
+    view = view_of(stored.search, stored.id, stored.name).to_json()
+    shown = ("algorithm", "metric", "direction", "objectives", "seed", "counts")
+    space = {"parameters": stored.search.space.to_json()}
+    head = {name: view[name] for name in shown} | space
+    return head_lines(stored), first_job(stored), head
+
+
+def head_lines(stored: StoredSearch) -> list[str]:
+    """What is searched, and how, before it starts."""
+    from tao_automl.propose.language import parameter_text
+    from tao_automl.report.summary import head_line
+    from tao_automl.report.view import view_of
+
+    parameters = stored.search.space.parameters
+    lines = [head_line(view_of(stored.search, stored.id, stored.name))]
+    lines += [f"  {parameter_text(one)}" for one in parameters[:PARAMETERS_SHOWN]]
+    if len(parameters) > PARAMETERS_SHOWN:
+        lines.append(f"  and {len(parameters) - PARAMETERS_SHOWN} more")
+    lines.append(f"  seed {stored.search.seed}, on {stored.template.platform}")
+    if stored.search.settings.epochs_key and not stored.template.resume_key and has_rungs(stored):
+        lines.append("  no key takes a checkpoint: each rung is trained from the beginning")
+    return lines
+
+
+def has_rungs(stored: StoredSearch) -> bool:
+    from tao_automl.algorithms import TABLE
+
+    return TABLE[stored.search.settings.algorithm].has_rungs
+
+
+class Screen:
+    """What is printed while a search runs: a line for each trial that ends; on a screen one line
+    that is drawn over.
+    """
+
+    def __init__(self, client: Client, out: Output) -> None:
+        self.client, self.out = client, out
+        self.told: set[tuple[int, int]] = set()
+        self.is_drawn = False
+        self.revision = -1
+
+    def show(self, stored: StoredSearch, jobs: Sequence[Job]) -> None:
+        del jobs
+        if self.out.json or stored.revision == self.revision:
+            return
+        self.revision = stored.revision
+        if self.out.screen:
+            self.draw(stored)
+        else:
+            self.tell(stored)
+
+    def draw(self, stored: StoredSearch) -> None:
+        from tao_automl.report.summary import trial_line
+        from tao_automl.report.view import view_of
+        from tao_sdk.cli.output import cut
+
+        view = view_of(stored.search, stored.id, stored.name)
+        done = view.counts["complete"] + view.counts["failed"] + view.counts["stopped"]
+        full = round(BAR * done / max(view.counts["total"], 1))
+        bar = "█" * full + "░" * (BAR - full)
+        if self.is_drawn:
+            self.out.clear_line_above()
+        width = (self.out.width or 80) - BAR - 2
+        self.out.line(f"{cut(trial_line(view), width)}  {bar}")
+        self.is_drawn = True
+
+    def tell(self, stored: StoredSearch) -> None:
+        for trial in stored.search.trials:
+            mark = (trial.number, trial.rung)
+            if not trial.is_running and mark not in self.told:
+                self.told.add(mark)
+                self.out.line(trial_text(stored, trial.number))
+
+
+def trial_text(stored: StoredSearch, number: int) -> str:
+    """`trial 3  complete  accuracy 0.97  learning_rate 0.004`."""
+    from tao_automl.report.summary import params_text, value_text
+    from tao_automl.report.view import view_of
+
+    view = view_of(stored.search, stored.id, stored.name)
+    trial = view.trials[number - 1]
+    value = value_text(view, trial) if trial.value is not None else trial.reason
+    return f"trial {number}  {trial.status}  {value}  {params_text(view, trial.params)}"
+
+
+def ended(client: Client, out: Output, stored: StoredSearch) -> SearchView:
+    """Print how the search ended, and its best trial."""
+    from tao_automl.report.summary import end_line
+    from tao_automl.views import status_json, view_of_stored
+
+    view = view_of_stored(client, stored)
+    out.object(status_json(client, stored))
+    if not out.json:
+        out.line(end_line(view, stored.seconds))
+        out.lines(best_lines(client, view))
+    return view
+
+
+def cost_words(client: Client, stored: StoredSearch) -> str:
+    """What the next trials would cost, where a limit has ended the search; else ""."""
+    from tao_automl.drive import jobs_of
+    from tao_automl.views import budget_of
+
+    if "limit" not in stored.message:
+        return ""
+    cost = budget_of(stored, jobs_of(client, stored.id))["next_10_trials"]
+    if not cost:
+        return ""
+    gpu_hours = cost["gpu_seconds"] / 3600
+    return f"10 more trials would take about {cost['seconds']:.0f} s and {gpu_hours:.2g} GPU hours."
+
+
+def best_lines(client: Client, view: SearchView) -> list[str]:
+    from tao_automl.views import checkpoint_of
+
+    if view.best is None:
+        return []
+    checkpoint = show.path(checkpoint_of(client, view.best.job or None) or "")
+    spec = f"tao automl best {view.id} --spec > best.yaml"
+    return ["  ".join(filter(None, [f"  best  {view.best.job}", checkpoint, spec]))]
+
+
+def code_of(stored: StoredSearch) -> int:
+    if stored.status == "Complete" and not stored.has_result:
+        return exit_codes.FAILED
+    return CODES.get(stored.status, exit_codes.DONE)
+
+
+def show_status(client: Client, out: Output, stored: StoredSearch, files: Files) -> None:
+    from tao_automl.views import status_json, view_of_stored
+
+    view = view_of_stored(client, stored)
+    files.write(view)
+    out.object(status_json(client, stored))
+    if out.json:
+        return
+    out.lines(head_lines(stored))
+    rows = [
+        (str(one.number), one.status, one.job, "" if one.value is None else f"{one.value:.4g}",
+         trial_params(view, one.number), one.reason)
+        for one in view.trials
+    ]  # fmt: skip
+    out.table(("TRIAL", "STATUS", "JOB", view.goal.metric, "PARAMETERS", "REASON"), rows)
+    ended_lines(client, out, stored, view)
+
+
+def trial_params(view: SearchView, number: int) -> str:
+    from tao_automl.report.summary import params_text
+
+    return params_text(view, view.trials[number - 1].params)
+
+
+def ended_lines(client: Client, out: Output, stored: StoredSearch, view: SearchView) -> None:
+    from tao_automl.drive import is_driven
+    from tao_automl.report.summary import end_line
+
+    out.line(end_line(view, stored.seconds))
+    out.lines(best_lines(client, view))
+    if not stored.search.is_over and not is_driven(client, stored.id):
+        out.note(f"Nobody drives it. To carry it on: tao automl run {stored.id}")
+
+
+def show_best(client: Client, out: Output, stored: StoredSearch, spec: bool) -> int:
+    from tao_automl.views import best_spec, status_json, view_of_stored
+
+    view = view_of_stored(client, stored)
+    if view.best is None:
+        what = f"{stored.id} has no trial with a result yet."
+        raise UsageError(
+            what, stored.message, "See how it stands:", f"tao automl status {stored.id}"
+        )
+    found = status_json(client, stored)["best"]
+    if spec:
+        print_spec(out, best_spec(stored), found)
+        return exit_codes.DONE
+    out.object(found)
+    out.line(trial_text(stored, view.best.number))
+    out.lines(best_lines(client, view))
+    return exit_codes.DONE
+
+
+def print_spec(out: Output, spec: dict[str, Any] | None, found: dict[str, Any]) -> None:
+    """The spec as YAML; its parameters where the job has no spec."""
+    if out.json:
+        out.object(spec or found["params"])
+        return
+    import yaml
+
+    out.lines(yaml.safe_dump(spec or found["params"], sort_keys=False).splitlines())
+
+
+def stop(client: Client, out: Output, stored: StoredSearch) -> int:
+    from tao_automl.drive import ask_stop
+
+    over = ask_stop(client, stored.id, "stopped by tao automl stop")
+    ended(client, out, over)
+    if over.status == "Stopped":
+        out.note(f"To carry it on: tao automl run {over.id}")
+    return exit_codes.DONE
+
+
+def list_searches(client: Client, out: Output) -> None:
+    from tao_automl.store import searches_of
+    from tao_automl.views import row_json
+
+    rows = [row_json(client, stored) for stored in searches_of(client).list()]
+    out.object(rows)
+    if out.json:
+        return
+    if not rows:
+        out.note("No searches yet. Start one: tao automl run search.yaml")
+        return
+    out.table(
+        ("ID", "STATUS", "ALGORITHM", "TRIALS", "METRIC", "BEST"), [cells(row) for row in rows]
+    )
+
+
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    counts = row["counts"]
+    done = counts["complete"] + counts["failed"] + counts["stopped"]
+    best = "" if row["best"] is None else f"{row['best']:.4g}"
+    waits = row["status"] == "Running" and not row["driven"]
+    status = f"{row['status']}{' (nobody drives it)' if waits else ''}"
+    return (
+        row["id"], status, row["algorithm"], f"{done}/{counts['total']}", row["metric"], best,
+    )  # fmt: skip
+
+
+def forget(client: Client, out: Output, stored: StoredSearch) -> None:
+    from tao_automl.drive import remove
+
+    remove(client, stored.id)
+    out.object({"removed": [stored.id]})
+    out.line(f"{stored.id}  removed; its jobs stay")
+    out.note(f"To delete them as well: tao rm --label tao-search={stored.id}")

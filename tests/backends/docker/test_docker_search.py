@@ -1,0 +1,49 @@
+"""A search whose trials are containers: rungs go on from their checkpoints."""
+
+from __future__ import annotations
+
+import json
+
+from support.dockerd.dockerd_here import PYTHON
+from tao_automl.drive import SearchRequest, create, drive, jobs_of
+from tao_automl.settings import read_settings
+from tao_automl.space.search_block import read_parameters
+from tao_sdk import Client, JobSpec
+
+TRAINER = """
+import json, os, sys
+spec = json.load(open(sys.argv[1]))
+resumed = spec["train"]["resume_training_checkpoint_path"]
+done = json.load(open(resumed)) if resumed else 0
+folder = os.path.join(spec["results_dir"], "train")
+os.makedirs(folder, exist_ok=True)
+last = spec["train"]["num_epochs"]
+for epoch in range(done + 1, last + 1):
+    print(f"epoch {epoch}/{last} accuracy {spec['train']['lr'] * epoch:.6f}", flush=True)
+    with open(os.path.join(folder, f"model_epoch_{epoch:03}.pth"), "w") as file:
+        json.dump(epoch, file)
+"""
+
+
+def test_a_search_in_rungs_trains_no_epoch_twice(client: Client) -> None:
+    train = {"num_epochs": 3, "lr": 0.05, "resume_training_checkpoint_path": ""}
+    spec = JobSpec(
+        image=PYTHON,
+        command="python3 train.py {config_path}",
+        config_format="json",
+        specs={"results_dir": "", "train": train},
+        outputs={"results_dir": {"type": "folder"}},
+        files={"train.py": TRAINER.encode()},
+        gpu_count=0,
+        name="rungs",
+        keep_results=True,
+    )
+    settings = read_settings(
+        {"metric": "accuracy", "algorithm": "asha", "seed": 3, "max_trials": 3, "max_epochs": 3,
+         "max_concurrent": 3}
+    )  # fmt: skip
+    space = read_parameters({"train.lr": {"min": 0.01, "max": 0.1, "log": False}})
+    over = drive(client, create(client, SearchRequest(spec, "docker", settings, space)).id)
+    assert over.status == "Complete", json.dumps(over.search.to_json())
+    epochs = [entry.epoch for job in jobs_of(client, over.id) for entry in job.progress.history]
+    assert sorted(epochs) == [1, 1, 1, 2, 3]

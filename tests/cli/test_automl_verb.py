@@ -1,0 +1,117 @@
+"""`tao automl`: a search by the command, from a file to the best trial."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.tao_command import Ran, Tao
+
+FILE = """\
+name: rates
+command: 'test -e wait && sleep 600; echo epoch 1/1 accuracy {lr}'
+gpu_count: 0
+search:
+  metric: accuracy
+  algorithm: random
+  seed: 1
+  max_trials: 3
+  max_concurrent: 2
+  parameters:
+    "{lr}": {min: 0.1, max: 0.9}
+"""
+
+
+def test_a_search_is_left_carried_on_extended_and_forgotten(tao: Tao) -> None:
+    tao.write("search.yaml", FILE.replace("test -e wait", f"test -e {tao.home}/wait"))
+    tao.write("wait", "")
+    first = tao.start("automl", "run", "search.yaml")
+    tao.until("rates-search-2", "ls")
+    first.send_signal(signal.SIGINT)
+    _, err = first.communicate()
+    assert first.returncode == 130, err
+    assert "waits for a driver, 2 of its jobs run" in err
+    assert "tao automl run rates-search-" in err
+    status = tao("automl", "status", "--json").json
+    assert (status["status"], status["driven"], status["counts"]["running"]) == (
+        "Running",
+        False,
+        2,
+    )
+    assert tao("automl", "rm", "rates").code == 2
+    stopped = tao("automl", "stop", "rates", "--json")
+    assert (stopped.code, stopped.json["status"]) == (0, "Stopped")
+    (tao.home / "wait").unlink()
+    ran = tao("automl", "run", "rates-search")
+    assert ran.code == 0, ran.err
+    assert "3 complete" in ran.out
+    assert ran.out.splitlines()[0].split()[1:4] == ["random", "accuracy", "(maximize)"]
+    more = tao("automl", "run", "rates", "--trials", "4", "--json", "--csv", "rates.csv")
+    assert more.code == 0, more.err
+    assert [trial["status"] for trial in more.json["trials"]] == ["complete"] * 4
+    best = more.json["best"]
+    assert best["value"] == max(trial["value"] for trial in more.json["trials"])
+    assert best["params"] == {"{lr}": best["value"]}
+    assert len((tao.home / "rates.csv").read_text().splitlines()) == 5
+    assert str(best["value"]) in tao("automl", "best", "--spec").out
+    jobs = tao("ls", "--json", "--parent", more.json["id"]).json
+    assert sorted(job["labels"]["tao-trial"] for job in jobs) == ["1", "2", "3", "4"]
+    assert tao("automl", "ls", "--json").json[0]["best"] == best["value"]
+    assert tao("automl", "rm", "rates").code == 0
+    assert tao("automl", "status", "rates").code == 3
+
+
+def test_plain_run_of_a_search_file_says_that_it_searches_nothing(tao: Tao) -> None:
+    tao.write("search.yaml", FILE.replace("{lr};", "0.5;").replace("accuracy {lr}'", "x 1'"))
+    ran = tao("run", "search.yaml")
+    assert ran.code == 0
+    assert "To search: tao automl run search.yaml" in ran.err
+
+
+def test_the_plan_of_a_search_shows_what_is_searched_and_the_first_trial(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "search.yaml").write_text(FILE)
+    ran = typed("plan", "search.yaml")
+    assert ran.code == 0
+    assert "random  accuracy (maximize)  3 trials" in ran.out
+    assert '"{lr}": a number from 0.1 to 0.9' in ran.out
+    assert "accuracy {lr}" not in ran.out
+    shown = typed("plan", "search.yaml", "--json").json
+    assert shown["search"]["parameters"][0]["key"] == "{lr}"
+    assert "No searches yet" in typed("automl", "ls").err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("metric: accuracy", "metrik: accuracy", ["search.yaml:5:3", "'metrik'", "metric"]),
+        ("max_trials: 3", "max_trials: none", ["search.yaml:8:", "whole number"]),
+        ("algorithm: random", "algorithm: baysian", ["search.yaml:6:", "Did you mean bayesian?"]),
+        ("max: 0.9", "mx: 0.9", ["search.yaml:11:5", "Did you mean max?"]),
+        ('"{lr}":', '"{rate}":', ["search.yaml:11:5", "{rate} does not stand in the command"]),
+        ("search:", "serch:", ["search.yaml:4:1", "Did you mean search?"]),
+        ("algorithm: random", "algorithm: asha", ["search.yaml:6:", "epochs_key"]),
+    ],
+)
+def test_a_mistake_in_a_search_has_its_line_and_what_was_meant(
+    typed: Callable[..., Ran], tmp_path: Path, before: str, after: str, words: list[str]
+) -> None:
+    (tmp_path / "search.yaml").write_text(FILE.replace(before, after))
+    ran = typed("automl", "run", "search.yaml")
+    assert ran.code == 2
+    for word in words:
+        assert word in ran.err
+    assert "No searches yet" in typed("automl", "ls").err
+
+
+def test_a_flag_of_run_at_another_task_and_a_search_that_is_not_there(
+    typed: Callable[..., Ran],
+) -> None:
+    ran = typed("automl", "status", "--trials", "3")
+    assert (ran.code, "is no flag of tao automl status" in ran.err) == (2, True)
+    assert typed("automl", "best").code == 3
+    assert typed("automl", "run", "nothing").code == 3
