@@ -1,5 +1,5 @@
 """AutoML: how near to the best each algorithm comes in so many trials or epochs, beside random
-search and Optuna's own samplers; and what a suggestion costs.
+search, Optuna's own samplers and Nevergrad's NGOpt; and what a suggestion costs.
 
 Every figure is over several seeds, the same in every run. A regret is how far the best that was
 found is above the least there is. Medians are over seeds, means over functions are geometric.
@@ -7,8 +7,10 @@ found is above the least there is. Medians are over seeds, means over functions 
 
 from __future__ import annotations
 
+import json
 import math
 import random
+import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,8 +20,11 @@ from statistics import median
 from typing import Any
 
 from bench.automl_functions import CURVE_PARAMETERS, CURVES, FUNCTIONS, Function, LearningCurve
+from bench.contenders import NEVERGRAD
 from bench.figure import Figure, per_item, spread
+from bench.folder import ROOT
 from bench.rivals import Rivals
+from bench.rounds import ContenderFailed
 from bench.scale import Scale
 from tao_automl.decisions import Known, Outcome, PromoteTrial, StartTrial, TrialReport
 from tao_automl.search import advance, create_search
@@ -33,14 +38,17 @@ LEAST_REGRET = 1e-4  # nobody needs to be nearer
 BLACK_BOX = ("bayesian", "bfbo", "tpe", "cmaes", "de", "qmc")
 WITH_RUNGS = ("asha", "hyperband", "bohb", "dehb", "pbt", "bayesian")
 OPTUNA = {"Optuna TPE": "TPESampler", "Optuna CMA-ES": "CmaEsSampler"}
+NEVERGRAD_ROW = "Nevergrad NGOpt"
 RANDOM = "random"
 
 Regrets = Mapping[str, Sequence[float]]  # function -> the regret of each seed
 
 
-def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:  # noqa: ARG001  Optuna is always there
+def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
     chance = black_box(RANDOM, scale)
     found = {name: black_box(name, scale) for name in (*BLACK_BOX, *OPTUNA)}
+    if regrets := nevergrad_regrets(scale, rivals):
+        found[NEVERGRAD_ROW] = regrets
     for name, regrets in found.items():
         yield over_random(name, regrets, chance)
     for function in FUNCTIONS:
@@ -58,6 +66,24 @@ def black_box(name: str, scale: Scale) -> Regrets:
         ]
         for function in FUNCTIONS
     }
+
+
+def nevergrad_regrets(scale: Scale, rivals: Rivals) -> Regrets | None:
+    """Those of Nevergrad's NGOpt, which runs in an environment of its own; None where it cannot."""
+    environment = rivals.environment(NEVERGRAD)
+    if environment is None:
+        return None
+    arguments = [str(scale.automl_seeds), str(scale.automl_trials)]
+    answer = subprocess.run(
+        [environment.python, "-m", "bench.nevergrad_search", *arguments],
+        cwd=ROOT, env=environment.variables(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if answer.returncode:
+        failure = ContenderFailed(answer.stderr.strip()[-500:])
+        rivals.leave_out_of("regret over that of random search")(NEVERGRAD_ROW, failure)
+        return None
+    found: Mapping[str, Sequence[float]] = json.loads(answer.stdout)
+    return {key: [max(one, LEAST_REGRET) for one in regrets] for key, regrets in found.items()}
 
 
 def our_regret(name: str, function: Function, seed: int, trials: int) -> float:

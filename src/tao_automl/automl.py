@@ -53,7 +53,8 @@ from tao_automl.sessions import (
 )
 from tao_automl.settings import SearchSettings, read_settings
 from tao_automl.space.space import Space
-from tao_automl.state import Search, best_trial, counts, front
+from tao_automl.state import Search, best_trial, front
+from tao_automl.status_query import progress_json
 from tao_automl.told_results import LIVE, OUTCOMES, known_status, reason_of, values_of
 from tao_automl.trial import Trial
 from tao_sdk.model.clock import to_iso, utc_now
@@ -240,17 +241,9 @@ class AutoML:
         """
         with self._lock:
             search, best = self._seen(), self.get_best()
-            found = counts(search)
             return {
-                "completed": found["total"] - found["running"],
-                "succeeded": found["complete"],
-                "failed": found["failed"],
-                "pending": found["running"],
-                "total": max(search.settings.most_trials, len(search.trials)),
-                "best_metric": best.result if best else None,
+                **progress_json(search, best),
                 "best_objective_score": best.objective_score if best else None,
-                "best_rec_id": best.id if best else None,
-                "algorithm": search.settings.algorithm,
                 "objectives": [one.to_json() for one in search.settings.objectives],
                 "pareto_front_size": len(front(search)),
             }

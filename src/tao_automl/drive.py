@@ -59,10 +59,12 @@ class Callbacks:
 
     `on_change` gets the search and the jobs of its trials that run, after each look. `read_values`
     gives the metrics of a Complete job, in place of the progress reader; None: it has none.
+    `read_feedback` gives what a language model should know of a job that has ended.
     """
 
     on_change: OnChange | None = None
     read_values: ReadValues | None = None
+    read_feedback: Callable[[Job], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -530,7 +532,10 @@ class Driver:
     def report(self, job: Job, trial: Trial) -> TrialReport:
         ended = self.client.refresh_progress(job)
         settings = self.search.settings
-        return report_of(self.client, ended, trial, settings, self.callbacks.read_values)
+        found = report_of(self.client, ended, trial, settings, self.callbacks.read_values)
+        if self.callbacks.read_feedback is None:
+            return found
+        return replace(found, feedback=self.callbacks.read_feedback(ended))
 
     def progress_of(
         self, jobs: Sequence[Job], trials: Mapping[str, Trial], epochs: dict[str, int]

@@ -129,6 +129,15 @@ def empty_recommendation(search: Search, trial: Trial) -> Recommendation:
     return Recommendation(trial.number, dict(trial.params), search.settings.goals[0].metric)
 
 
+def recommendations_of(search: Search, records: Mapping[int, Record]) -> dict[int, Recommendation]:
+    """Every trial of a search as a recommendation, by its number."""
+    found: dict[int, Recommendation] = {}
+    for trial in search.trials:
+        rec = found[trial.number] = empty_recommendation(search, trial)
+        fill_recommendation(rec, search, trial, records)
+    return found
+
+
 def fill_recommendation(
     found: Recommendation, search: Search, trial: Trial, records: Mapping[int, Record]
 ) -> None:

@@ -116,17 +116,20 @@ AUTOML_LAYERS = [
     {"search"},
     {"template"},
     {"stored"},
-    {"recommendation", "network_schema", "report"},
-    {"sessions", "session_settings", "told_results"},
+    {"recommendation", "network_schema", "report", "called", "result_text"},
+    {"sessions", "session_settings", "told_results", "job_records", "evaluations"},
     {"store", "job_report"},
     {"drive"},
-    {"search_file", "views"},
-    {"automl"},
+    {"search_file", "views", "skill_search"},
+    {"workspace"},
+    {"status_query"},
+    {"automl", "runner", "runner_plan"},
 ]
 # These keep a search and carry it out, by the jobs of a client; the command is `tao automl`.
 AUTOML_EDGE = {
     *("store", "job_report", "drive", "search_file", "views"),
     *("sessions", "network_schema", "automl"),
+    *("skill_search", "job_records", "workspace", "status_query", "runner", "runner_plan"),
 }
 AUTOML_DOORS = {"cli/automl.py"}
 AUTOML_FILES = sorted(
