@@ -80,7 +80,7 @@ def test_too_few_jobs_say_how_several_are_named(tried: Typed) -> None:
         tried("compare", FIRST),
         tried("compare"),
     )
-    assert [ran.code for ran in (none, one, nothing)] == [2, 2, 2]
+    assert [ran.code for ran in (none, one, nothing)] == [3, 2, 2]
     assert "--label NAME=VALUE" in none.err
     assert "--label NAME=VALUE" in one.err
     assert "--label NAME=VALUE" in nothing.err
@@ -232,12 +232,12 @@ def test_a_label_that_no_job_has_is_told_with_those_there_are(typed: Typed, tmp_
     sweep.add(tmp_path, FIRST, (0.5, 0.6), labels={"sweep": "a", "lr": "1"})
     sweep.add(tmp_path, SECOND, (0.5, 0.6), labels={"sweep": "a", "lr": "2"})
     ran = typed("compare", "--label", "sweep=b")
-    assert ran.code == 2
+    assert ran.code == 3
     assert ran.err.splitlines()[:2] == [
         "error: No job has the label sweep=b.",
         "why:   Jobs have: lr=1, lr=2, sweep=a.",
     ]
-    assert typed("compare", FIRST, SECOND, "--label", "sweep=b").code == 2
+    assert typed("compare", FIRST, SECOND, "--label", "sweep=b").code == 3
 
 
 def test_a_label_that_one_job_has_is_told_with_that_job(typed: Typed, tmp_path: Path) -> None:

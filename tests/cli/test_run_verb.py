@@ -268,7 +268,9 @@ def test_what_is_worth_knowing_is_told_beside_the_job(tao: Tao) -> None:
 def test_nothing_to_run_and_a_script_in_place_of_a_job_file_are_told(tao: Tao) -> None:
     assert "There is nothing to run." in tao("run").err
     tao.write("train.py", "print(1)")
-    assert "tao run --files train.py -- python train.py" in tao("run", "train.py").err
+    for words in (["train.py"], ["python", "train.py"]):
+        assert "tao run --files train.py -- python train.py" in tao("run", *words).err
+    assert "tao run -- python other.py" in tao("run", "python", "other.py").err
 
 
 def test_a_platform_that_is_not_known_is_told_with_what_was_meant(tao: Tao) -> None:

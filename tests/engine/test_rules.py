@@ -993,3 +993,10 @@ ValueError: no array
     assert traceback(Evidence(log_tail=log)) == (
         'ValueError: no array\n  /results/job/work/data.py:2 in <module>: d = np.load("x.npz")'
     )
+
+
+def test_who_failed_without_a_word_is_not_sent_to_an_empty_log() -> None:
+    told_next = {text: diagnose(Evidence(exit_code=3, log_tail=text)).next for text in ("", "word")}
+    assert "tao logs" not in told_next[""]
+    assert "printed nothing" in told_next[""]
+    assert "tao logs" in told_next["word"]

@@ -59,8 +59,8 @@ INSTEAD: Mapping[str, str] = {
     "monitor": "One job: tao attach JOB. All jobs: tao ls",
     "open": "A job's screen: tao attach JOB. Its results: tao results JOB",
     "pause": "A job runs on or is ended: tao cancel JOB. To go on later: tao retry JOB",
-    "python": "To run a program: tao run -- python train.py",
-    "python3": "To run a program: tao run -- python3 train.py",
+    "python": "To run a program: tao run --files train.py -- python train.py",
+    "python3": "To run a program: tao run --files train.py -- python3 train.py",
     "salloc": "No GPUs are held without a job. To run a command: tao run --gpus N -- COMMAND",
     "top": "How a job's training goes: tao status JOB",
     "get": "All jobs: tao ls. One job: tao status JOB",
@@ -78,6 +78,7 @@ INSTEAD: Mapping[str, str] = {
     "nodes": "What a platform has: tao doctor slurm, or another platform",
     "gpus": "The GPUs of this machine: tao doctor local. Those of a cluster: tao doctor slurm",
     "cat": "A job's log: tao logs JOB. Its results: tao results JOB",
+    "rmi": "An image is removed by its own tool: docker rmi NAME. To forget a job: tao rm JOB",
     "pull": (
         "An image is pulled when its job starts: tao run --platform docker. "
         "To copy a job's results here: tao results JOB --fetch DIR"

@@ -153,9 +153,9 @@ def tao(**_: Any) -> None:
     containers or on a cluster. `tao run --help` names the platforms.
 
     \b
-      tao run job.yaml                       run it and watch
-      tao run --gpus 0 -- python train.py    run a command
-      tao why JOB                            why it waits or failed
+      tao run job.yaml                               run it and watch
+      tao run --files train.py -- python train.py    run a program
+      tao why JOB                                    why it waits or failed
 
     A JOB is an id, a name, or the start of an id, while only one job is meant.
     """

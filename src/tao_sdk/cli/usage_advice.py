@@ -180,8 +180,21 @@ def command_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:
     if at - 1 in bare_words(args) and may_be_image(args[at - 1]):
         first = args[at - 1]
         flags[-1:] = ["--image", first]
+    if sends_nothing(flags) and is_script(args[at + 1 : at + 2]):
+        flags += ["--files", args[at + 1]]
     command = shlex.join(["tao", verb, *flags, "--", *args[at:]])
     return UsageError(f"not a job file: {first}", "", "To run it as a command:", command)
+
+
+def sends_nothing(flags: Sequence[str]) -> bool:
+    return not any(flag == "--files" or flag.startswith("--files=") for flag in flags)
+
+
+def is_script(words: Sequence[str]) -> bool:
+    """True if the first word is a script of this folder: a job has its results if it is sent."""
+    from tao_sdk.client.job_request import INTERPRETERS
+
+    return any(Path(word).suffix in INTERPRETERS and Path(word).is_file() for word in words)
 
 
 def script_without_dashes(verb: str, args: Sequence[str]) -> UsageError | None:

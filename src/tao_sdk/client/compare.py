@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tao_sdk.backends.below import Below
-from tao_sdk.client.known_jobs import LIST_BY_LABEL, known_labels
+from tao_sdk.client.known_jobs import (
+    LIST_BY_LABEL,
+    jobs_labelled,
+    known_labels,
+    label_words,
+)
 from tao_sdk.client.results import NotWritten
 from tao_sdk.model.comparison import Compared, Comparison
 from tao_sdk.model.curve import Series, series_of, visible_text
@@ -34,20 +39,15 @@ def labelled_jobs(client: Client, labels: Mapping[str, str], others: Collection[
     """The ids of the jobs that have all these labels, to compare with `others`; empty if no label
     is given.
 
-    Raises UsageError if no job has them, or if only one job would be compared.
+    Raises JobNotFound if no job has them, UsageError if only one job would be compared.
     """
     if not labels:
         return []
-    found = [job.id for job in client.list_jobs(labels=labels, look=False)]
-    if found and len({*found, *others}) > 1:
+    found = [job.id for job in jobs_labelled(client, labels)]
+    if len({*found, *others}) > 1:
         return found
-    pairs = " and ".join(f"{name}={value}" for name, value in labels.items())
-    noun = "label" if len(labels) == 1 else "labels"
-    why, advice = known_labels(client), LIST_BY_LABEL
-    if not found:
-        raise UsageError(f"No job has the {noun} {pairs}.", why, advice)
-    what = f"Only {found[0]} has the {noun} {pairs}; two jobs or more are compared."
-    raise UsageError(what, why, advice)
+    what = f"Only {found[0]} has the {label_words(labels)}; two jobs or more are compared."
+    raise UsageError(what, known_labels(client), LIST_BY_LABEL)
 
 
 def sorted_comparison(comparison: Comparison, order: str) -> Comparison:

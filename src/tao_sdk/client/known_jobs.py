@@ -103,9 +103,16 @@ def jobs_labelled(client: Client, labels: Mapping[str, str]) -> list[Job]:
     """All jobs with these labels, the newest first. Raises JobNotFound where there is none."""
     jobs = client.list_jobs(labels=labels, look=False)
     if not jobs:
-        pairs = " and ".join(f"{name}={value}" for name, value in labels.items())
-        raise JobNotFound(f"No job has the label {pairs}.", known_labels(client), LIST_BY_LABEL)
+        what = f"No job has the {label_words(labels)}."
+        raise JobNotFound(what, known_labels(client), LIST_BY_LABEL)
     return jobs
+
+
+def label_words(labels: Mapping[str, str]) -> str:
+    """`label sweep=a`, `labels sweep=a and lr=1`."""
+    noun = "label" if len(labels) == 1 else "labels"
+    pairs = " and ".join(f"{name}={value}" for name, value in labels.items())
+    return f"{noun} {pairs}"
 
 
 def known_labels(client: Client) -> str:

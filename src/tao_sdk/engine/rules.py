@@ -971,6 +971,13 @@ def waiting(evidence: Evidence) -> Diagnosis:
     )
 
 
+def log_advice(evidence: Evidence) -> str:
+    """Say where the log is; of a job without one, how to learn more."""
+    if evidence.log_tail.strip():
+        return f"Read the end of its log. All of it: tao logs {evidence.job_id}"
+    return "It printed nothing: let the program say what it found, and submit again."
+
+
 def nothing_known(evidence: Evidence) -> Diagnosis:
     """The diagnosis of a failure that no rule explains: how it ended and the log's end."""
     code = "" if evidence.exit_code is None else f" with exit code {evidence.exit_code}"
@@ -979,7 +986,7 @@ def nothing_known(evidence: Evidence) -> Diagnosis:
     return Diagnosis(
         what=f"The command ended{code}{words}; no rule explains it.",
         err_class=ErrClass.PROGRAM,
-        next=f"Read the end of its log. All of it: tao logs {evidence.job_id}",
+        next=log_advice(evidence),
         why=last_lines(evidence),
         rule=NOTHING_KNOWN,
         events=evidence.events or (seen,),
