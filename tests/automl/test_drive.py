@@ -113,7 +113,7 @@ def test_a_search_that_is_killed_after_each_commit_loses_no_trial_and_runs_none_
     crashed = trained(client, tmp_path / "crashed", max_trials=3)
     done = subprocess.run(
         [sys.executable, "-m", "support.search_crash", str(client.store.path), crashed.id],
-        env=client.settings.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**client.settings.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         stdout=subprocess.PIPE,
         check=True,
     )
