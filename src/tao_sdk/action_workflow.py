@@ -26,9 +26,8 @@ from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
 from tao_sdk.model.secrets import Secret, SecretRef, is_secret_name
 from tao_sdk.model.status import TERMINAL, Status
 
-TERMINAL_STATUSES = frozenset(
-    status.value for status in TERMINAL
-)  # Unknown is none: the job may well go on
+# Unknown is none: the job may well go on
+TERMINAL_STATUSES = frozenset(status.value for status in TERMINAL)
 
 
 class StatusSeen(Protocol):

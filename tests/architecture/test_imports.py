@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.backends.registry import ALIASES, BUILT_IN, NOT_BUILT
+from tao_sdk.backends.by_name import ALIASES, BUILT_IN, NOT_BUILT
 
 SOURCE = Path(__file__).parents[2] / "src" / "tao_sdk"
 
@@ -389,6 +389,20 @@ def test_tao_run_loads_what_watches_a_job_only_after_its_first_words() -> None:
         "import tao_sdk.cli.main, tao_sdk.cli.submit, tao_sdk.client.opening, tao_sdk.engine.prepare"
     )
     assert not set(AFTER_THE_FIRST_WORDS) & set(loaded)
+
+
+FOR_FEW_LISTS = (
+    "hmac", "tao_sdk.cli.results_text", "tao_sdk.client.carried_files",
+    "tao_sdk.client.document", "tao_sdk.client.job_end", "tao_sdk.engine.diagnose",
+    "tao_sdk.engine.rules",
+)  # fmt: skip
+
+
+def test_tao_ls_loads_nothing_that_only_explains_a_failure_or_reads_a_job_file() -> None:
+    loaded = modules_loaded_by(
+        "import tao_sdk.cli.main, tao_sdk.cli.look, tao_sdk.client.opening, tao_sdk.engine.reading"
+    )
+    assert set(FOR_FEW_LISTS) & set(loaded) == set()
 
 
 def test_a_look_at_a_cluster_loads_neither_its_package_nor_what_only_a_submit_needs() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.store_jobs import add
+from tao_sdk.backends.by_name import endpoints
 from tao_sdk.backends.contract import FoundAgain
 from tao_sdk.backends.docker.backend import DockerBackend
-from tao_sdk.backends.registry import endpoints
 from tao_sdk.client import Client
 from tao_sdk.client.document import DocumentError
 from tao_sdk.client.job_file import read_job_file

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.tao_command import COMMAND, Ended, Ran, Tao
-from tao_sdk.backends.registry import backend_class
+from tao_sdk.backends.by_name import backend_class
 from tao_sdk.cli.flags import SPEC, typed_under
 from tao_sdk.cli.submit import run
 from tao_sdk.cli.verbs import VERBS

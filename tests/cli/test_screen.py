@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from tao_sdk.cli import end_screen, screen, show
-from tao_sdk.cli.plain_scene import Plain
+from tao_sdk.cli.plain_scene import PlainScene
 from tao_sdk.cli.styled_line import Line, line_length, text_of
 from tao_sdk.cli.wait import standing_message
 from tao_sdk.client.scene import Scene
@@ -187,7 +187,7 @@ def test_a_log_that_is_cut_anywhere_gives_the_same_screen() -> None:
 
 
 def plain(*chunks: bytes, at: float = 0.0) -> list[str]:
-    made, told, printed = Scene(DIGITS), Plain(), list[str]()
+    made, told, printed = Scene(DIGITS), PlainScene(), list[str]()
     for chunk in chunks:
         printed += told.lines(made, made.take_log(chunk), at)
     made.take_job(replace(DIGITS, status=Status.COMPLETE))
@@ -204,18 +204,18 @@ def test_plain_lines_tell_every_stage_and_every_epoch_once() -> None:
 
 
 def test_plain_lines_do_not_repeat_a_head_that_was_told_before() -> None:
-    assert Plain("digits-7f3k2q9d1x  local").lines(Scene(DIGITS)) == []
+    assert PlainScene("digits-7f3k2q9d1x  local").lines(Scene(DIGITS)) == []
 
 
 def test_plain_lines_of_a_job_that_is_seen_running_wait_for_its_log_but_not_for_ever() -> None:
-    made, told = Scene(DIGITS), Plain()
+    made, told = Scene(DIGITS), PlainScene()
     assert told.lines(made, [], 0.0) == ["digits-7f3k2q9d1x  local"]
     assert told.lines(made, [], 9.0) == []
     assert told.lines(made, [], 11.0) == ["running"]
 
 
 def test_plain_lines_announce_a_stage_that_takes_long() -> None:
-    made, told = Scene(DIGITS), Plain()
+    made, told = Scene(DIGITS), PlainScene()
     begun = event("stage", stage="inputs")
     assert told.lines(made, made.take_log(begun), 0.0) == ["digits-7f3k2q9d1x  local"]
     assert told.lines(made, [], 2.0) == ["inputs ..."]
@@ -242,7 +242,7 @@ def test_a_transfer_shows_its_bytes_rate_and_the_time_left_until_it_is_over() ->
 
 
 def test_plain_lines_tell_a_transfer_now_and_then() -> None:
-    made, told = scene(job=replace(DIGITS, spec={"outputs": ["o"]})), Plain()
+    made, told = scene(job=replace(DIGITS, spec={"outputs": ["o"]})), PlainScene()
     made.take_log(event("stage", stage="outputs") + moving(1e9))
     told.lines(made, [], 0.0)
     assert told.lines(made, made.take_log(moving(2e9)), 5.0)[-1:] != [
@@ -265,7 +265,7 @@ def test_plain_lines_give_an_epoch_the_values_it_ended_with() -> None:
 
 
 def test_an_epoch_that_has_settled_is_told_before_the_next_one_begins() -> None:
-    made, told = Scene(DIGITS), Plain()
+    made, told = Scene(DIGITS), PlainScene()
     assert (
         told.lines(made, made.take_log(STARTED + b"epoch 1/9 loss 5.0\n"), 0.0)[-1]
         != "epoch 1/9  loss 5.000"
@@ -280,7 +280,7 @@ KERAS_END = b" - val_accuracy: 0.%d - val_loss: 0.%d\n"
 
 
 def test_the_line_of_an_epoch_has_no_value_of_the_epoch_before() -> None:
-    made, told = Scene(DIGITS), Plain()
+    made, told = Scene(DIGITS), PlainScene()
     printed = list[str]()
     for epoch, last in ((1, (70, 50)), (2, (74, 45))):
         text = b"Epoch %d/3\n" % epoch + KERAS_BAR + KERAS_END % last
@@ -381,7 +381,7 @@ def test_who_waits_for_a_server_sees_for_which_until_something_else_is_told() ->
     asked = event("stage", stage="files") + event("waiting", host="127.0.0.1:1")
     made = scene(asked, job=replace(DIGITS, spec={}))
     assert lines(made, 120)[0].endswith("local  ▸ waiting for 127.0.0.1:1, which does not answer")
-    plain = Plain()
+    plain = PlainScene()
     assert plain.lines(made)[1:] == ["waiting for 127.0.0.1:1, which does not answer"]
     assert plain.lines(made, at=60.0) == []
     made.take_log(event("stage", stage="command"))
@@ -415,7 +415,7 @@ def test_an_event_line_that_is_not_the_runners_does_not_end_the_screen(told: byt
     made = scene(
         event("stage", stage="inputs"), told, event("stage", stage="command"), told, *EPOCHS[:2]
     )
-    shown = [*lines(made), *Plain().lines(made, at=0.0), *Plain().lines(made, at=99.0)]
+    shown = [*lines(made), *PlainScene().lines(made, at=0.0), *PlainScene().lines(made, at=99.0)]
     assert any("epoch 2/20" in line for line in shown)
     assert all(line.isprintable() for line in shown)
 
@@ -431,7 +431,7 @@ def test_on_a_large_terminal_the_curve_grows_and_the_time_and_the_way_out_are_to
 
 
 def test_outputs_that_are_on_their_way_are_told_as_being_saved() -> None:
-    made, told = Scene(replace(DIGITS, spec={"outputs": ["out"]})), Plain()
+    made, told = Scene(replace(DIGITS, spec={"outputs": ["out"]})), PlainScene()
     made.take_log(STARTED + event("stage", stage="outputs"))
     assert "▸ saving outputs" in lines(made)[0]
     told.lines(made, [], 0.0)

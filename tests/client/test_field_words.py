@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tao_sdk.backends.registry import backend_class
+from tao_sdk.backends.by_name import backend_class
 from tao_sdk.client.field_words import FieldWords
 from tao_sdk.engine.rules import RULES
 

@@ -24,7 +24,7 @@ from tao_sdk.model.prepared_job import DataInput
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload import declared
 from tao_sdk.payload.declared import SpecKeys
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 
 DATA = "/shared/train"
 SPEC = JobSpec(
@@ -95,7 +95,7 @@ def test_a_retry_reads_the_inputs_of_its_spec_once(client: Client, walks: list[s
 
 
 def test_backends_plan_and_check_without_reading_the_spec_again(walks: list[str]) -> None:
-    job = prepare_job(SPEC)
+    job = pack_spec(SPEC)
     assert walks.count("inputs") == 1
     walks.clear()
     near = DockerFacts(local=True, cwd="/here", home="/home/me", uid=0, gid=0)
@@ -108,7 +108,7 @@ def test_backends_plan_and_check_without_reading_the_spec_again(walks: list[str]
 
 
 def test_the_data_of_a_spec_is_sorted_by_what_becomes_of_it() -> None:
-    data = prepare_job(SPEC).data
+    data = pack_spec(SPEC).data
     assert data.inputs == (DataInput("train", DATA, "", DATA),)
     assert data.outputs == data.chosen_outputs == ("/out",)
     assert data.shared == (("shared", "/shared/list"),)
@@ -131,5 +131,5 @@ PACKED: list[Mapping[str, Any]] = [
 @pytest.mark.parametrize("fields", PACKED)
 def test_a_job_that_is_packed_already_has_the_same_data(fields: Mapping[str, Any]) -> None:
     spec = JobSpec(**fields)
-    first = prepare_job(spec)
-    assert prepare_job(spec, first.command) == first
+    first = pack_spec(spec)
+    assert pack_spec(spec, first.command) == first

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tao_sdk.client import Client
-from tao_sdk.engine.prepare import Request, prepare
+from tao_sdk.engine.prepare import Request, plan_and_check
 from tao_sdk.engine.submit import keep, lease_of, settle
 from tao_sdk.model.errors import SpecError, Unreachable
 from tao_sdk.model.prepared_job import PreparedJob
@@ -106,7 +106,7 @@ def test_a_store_that_holds_a_job_of_such_a_place_stays_usable(
     client: Client, address: str
 ) -> None:
     request = Request(JobSpec(command="true", gpu_count=0), "local")
-    planned = prepare(client.engine, request)
+    planned = plan_and_check(client.engine, request)
     job = keep(
         client.engine, replace(planned, plan=replace(planned.plan, results_dir=address)), request
     )

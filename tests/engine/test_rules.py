@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tao_sdk.backends.by_name import backend_class
 from tao_sdk.backends.docker import rules as docker_rules
 from tao_sdk.backends.kubernetes import rules as kubernetes_rules
 from tao_sdk.backends.local.backend import LocalBackend
-from tao_sdk.backends.registry import backend_class
 from tao_sdk.backends.slurm import rules as slurm_rules
 from tao_sdk.client.typed_values import flag_of
 from tao_sdk.engine.diagnose import name_not_finite

@@ -17,7 +17,7 @@ from tao_sdk.backends.contract import read_plan
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel, submit
 from tao_sdk.engine.look import look
-from tao_sdk.engine.prepare import Request, prepare
+from tao_sdk.engine.prepare import Request, plan_and_check
 from tao_sdk.engine.submit import change, keep, lease_of, settle
 from tao_sdk.model.errors import Refused, TaoError
 from tao_sdk.model.job import Job
@@ -38,7 +38,7 @@ def kept(client: Client) -> Job:
     over from the dead.
     """
     request = Request(JobSpec(command="sleep 30", gpu_count=0), "local")
-    job = keep(client.engine, prepare(client.engine, request), request)
+    job = keep(client.engine, plan_and_check(client.engine, request), request)
     client.engine.give_back(lease_of(job.id))
     return job
 

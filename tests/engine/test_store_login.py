@@ -17,7 +17,7 @@ from tao_sdk.model.errors import CredentialError
 from tao_sdk.model.secrets import Secret, SecretRef
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 
 BUCKET = "s3://acme-training/results"
 
@@ -149,7 +149,7 @@ def test_keys_in_env_vars_win_over_those_of_the_caller_under_every_name(
         "AWS_SESSION_TOKEN": "token-of-the-caller",
     }
     own = {"ACCESS_KEY": "AKIA-of-the-job", "SECRET_KEY": Secret("secret-of-the-job"), **bucket}
-    plain = prepare_job(JobSpec(command="true", env_vars=own))
+    plain = pack_spec(JobSpec(command="true", env_vars=own))
     job, secrets = with_environment(plain, Settings(environ))
     assert secrets["AWS_ACCESS_KEY_ID"] == secrets["ACCESS_KEY"] == "AKIA-of-the-job"
     assert secrets["AWS_SECRET_ACCESS_KEY"] == secrets["SECRET_KEY"] == "secret-of-the-job"
@@ -213,5 +213,5 @@ def secrets_with_profile(home: Path, **spec: Any) -> dict[str, str]:
         "[lab]\naws_access_key_id = me\naws_secret_access_key = my-secret\n"
     )
     settings = Settings({"HOME": str(home), "AWS_PROFILE": "lab"})
-    _, secrets = with_environment(prepare_job(JobSpec(command="true", **spec)), settings)
+    _, secrets = with_environment(pack_spec(JobSpec(command="true", **spec)), settings)
     return secrets

@@ -20,8 +20,8 @@ from tao_sdk.runner.document import Input
 from tao_sdk.runner.inputs import entry
 from tao_sdk.runner.inputs.entry import Entry, Settling
 from tao_sdk.runner.inputs.staging import Staging
-from tao_sdk.runner.place import Place
 from tao_sdk.runner.report import Report
+from tao_sdk.runner.results_folder import ResultsFolder
 
 SOURCE = Path(entry.__file__).parents[3]
 SHUTDOWN, KEEP_NAMES = (
@@ -241,7 +241,7 @@ def staged(tmp_path: Path, mount: str) -> Entry:
         Path(part, "made").write_bytes(b"x")
         return str(Path(part, "made"))
 
-    place = Place({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job")
+    place = ResultsFolder({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job")
     wanted = Input(key="x", uri="s3://b/x", kind="", target="", options={})
     return Entry(Staging(place, mount, {}, Report(), {}).put_entry(wanted, "x", True, "1", make))
 

@@ -419,7 +419,7 @@ BEFORE_THE_COMMAND = {
     "tao_sdk.runner.main",
     "tao_sdk.runner.outputs",
     "tao_sdk.runner.outputs.destination",
-    "tao_sdk.runner.place",
+    "tao_sdk.runner.results_folder",
     "tao_sdk.runner.private",
     "tao_sdk.runner.process",
     "tao_sdk.runner.quote",

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tao_sdk.runner.outputs.copies import Copies
-from tao_sdk.runner.place import Place
+from tao_sdk.runner.results_folder import ResultsFolder
 from tao_sdk.script_runner import build_entrypoint
 
 BASH = ("bash", "-c")
@@ -181,7 +181,10 @@ def test_a_manifest_that_cannot_be_written_keeps_nothing_from_being_copied(jobs,
 
 
 def test_results_are_looked_after_once_a_minute_unless_the_job_says_otherwise():
-    assert (Place({}, "j").interval, Place({"TAO_SYNC_SECONDS": "5"}, "j").interval) == (60, 5)
+    assert (
+        ResultsFolder({}, "j").interval,
+        ResultsFolder({"TAO_SYNC_SECONDS": "5"}, "j").interval,
+    ) == (60, 5)
 
 
 def test_excluded_prefixes_are_left_out_and_nothing_else(jobs):
@@ -566,7 +569,7 @@ def test_what_stands_still_is_copied_once_also_to_a_disk_with_coarse_times(coars
     os.utime(out / "x.pth", (1_600_000_000.5, 1_600_000_000.5))
     copies = Copies(
         [{"path": str(out), "name": "o"}],
-        Place({"TAO_RESULTS_ROOT": str(coarse_disk)}, "job-1"),
+        ResultsFolder({"TAO_RESULTS_ROOT": str(coarse_disk)}, "job-1"),
         [],
     )
     copies.renew(final=False)
@@ -589,7 +592,7 @@ def test_a_file_replaced_by_one_of_its_size_while_it_is_copied_is_copied_again(t
     again.
     """
     size, out, new = 300_000_000, tmp_path / "o", tmp_path / "new"
-    place = Place({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job-1")
+    place = ResultsFolder({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job-1")
     kept = Path(place.folder) / "o"
     for folder in (out, kept):
         folder.mkdir(parents=True)

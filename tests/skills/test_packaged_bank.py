@@ -14,7 +14,7 @@ import pytest
 
 from support.pages import BANK_PAGES, ROOT
 from support.tao_command import Ran
-from tao_sdk.backends.registry import NOT_BUILT, platforms
+from tao_sdk.backends.by_name import NOT_BUILT, platforms
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.credentials import KNOWN_NAMES
 from tao_sdk.model.errors import SpecError

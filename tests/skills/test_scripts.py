@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,21 @@ CALLS = [
     ["resolve_versions_key", "wheels.tao_sdk_slurm"],
 ]
 
+# Runs each script as the program of a process, all in one, and prints exit codes and output.
+ALL_IN_ONE = """
+import contextlib, io, json, os, runpy, sys
+answers = []
+for argv in json.loads(sys.argv[1]):
+    sys.argv, sys.path[0], out, code = argv, os.path.dirname(argv[0]), io.StringIO(), 0
+    with contextlib.redirect_stdout(out):
+        try:
+            runpy.run_path(argv[0], run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+    answers.append([code, out.getvalue()])
+print(json.dumps(answers))
+"""
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -84,6 +101,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home") / "bank"
     install_bank(folder, Settings({"HOME": "/nowhere"}))
     return folder
+
+
+@pytest.fixture(scope="module")
+def answers(installed: Path) -> list[str]:
+    """What each of CALLS prints where the package is installed."""
+    printed: list[str] = []
+    for script, *words in CALLS:
+        with redirect_stdout(StringIO()) as out:
+            assert main(str(installed / "scripts" / f"{script}.py"), words, {}) == 0
+        printed.append(out.getvalue())
+    return printed
 
 
 @pytest.fixture
@@ -137,13 +165,26 @@ def below_skills(bank: Path, files: Mapping[str, str]) -> Path:
 
 @pytest.mark.parametrize("version", NEW_ENOUGH)
 def test_every_script_answers_the_same_on_a_python_with_nothing_installed(
-    installed: Path, tmp_path: Path, ask: Ask, version: str
+    installed: Path, answers: list[str], tmp_path: Path, version: str
 ) -> None:
     path = alone(tmp_path, NEW_ENOUGH[version])
-    for script, *words in CALLS:
+    calls = [[str(installed / "scripts" / f"{script}.py"), *words] for script, *words in CALLS]
+    ran = subprocess.run(
+        ["python3", "-c", ALL_IN_ONE, json.dumps(calls)],
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.stderr, json.loads(ran.stdout)) == ("", [[0, answer] for answer in answers])
+
+
+def test_a_shell_starts_each_script_by_its_path(
+    installed: Path, answers: list[str], tmp_path: Path
+) -> None:
+    path = alone(tmp_path, NEW_ENOUGH[min(NEW_ENOUGH, key=minor)])
+    for (script, *words), answer in zip(CALLS, answers, strict=True):
         ran = started(installed / "scripts" / f"{script}.py", *words, path=path)
-        here = ask(installed, script, *words)
-        assert (ran.returncode, ran.stdout, ran.stderr) == (0, here.out, "")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, answer, "")
 
 
 @pytest.mark.skipif(not TOO_OLD, reason="no Python older than 3.8 is here")
@@ -264,6 +305,20 @@ def test_all_models_are_listed_with_their_actions(installed: Path, ask: Ask) -> 
     digits = next(each for each in models if each["network_arch"] == "digits")
     assert digits["actions"] == ["train", "evaluate", "inference"]
     assert (digits["automl_enabled"], digits["automl"]) == (False, "off")
+
+
+def test_a_model_that_the_banks_list_has_and_the_bank_has_not_is_told(
+    make_bank: MakeBank, ask: Ask
+) -> None:
+    listed = '{"models": {"there": {"failures": {"export": "no module"}}, "gone": {}, "odd": []}}'
+    files = {"models/there/skill_info.yaml": GOOD, "models/schemas.manifest.json": listed}
+    bank = make_bank(files)
+    told = ask(bank.root, "list_tao_models", "--format", "json")
+    assert [each["failures"] for each in told.json["models"]] == [{"export": "no module"}]
+    assert "gone is listed, and the bank does not have it" in told.err
+    assert (told.code, "Traceback" in told.err) == (1, False)
+    (bank.skills / "models" / "schemas.manifest.json").write_text("[]")
+    assert "a list of models is a mapping" in ask(bank.root, "list_tao_models").err
 
 
 @pytest.mark.parametrize("name", ["tao-train-dino", "dino", "DINO"])

@@ -11,7 +11,7 @@ import pytest
 from support.store_jobs import add, row
 from tao_sdk.model.errors import StoreError
 from tao_sdk.store import Store
-from tao_sdk.store.place import open_store
+from tao_sdk.store.location import open_store
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 

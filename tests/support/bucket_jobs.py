@@ -12,8 +12,8 @@ from tao_sdk.net.s3_xml import elements, inner
 from tao_sdk.runner.outputs.bucket import Bucket
 from tao_sdk.runner.outputs.ending import Ending
 from tao_sdk.runner.outputs.remote import Remote
-from tao_sdk.runner.place import Place
 from tao_sdk.runner.report import Report
+from tao_sdk.runner.results_folder import ResultsFolder
 
 KEY = "resume_training_checkpoint_path"
 
@@ -99,7 +99,7 @@ def opened(jobs, store, attempt=1, rank=0, folder="zero", url=""):
     when to look.
     """
     env = {"TAO_ATTEMPT": str(attempt), "TAO_RANK": str(rank), "TAO_SYNC_SECONDS": "9"}
-    place = Place(
+    place = ResultsFolder(
         {**env, "TAO_LOCAL_ROOT": str(jobs.folder / folder), "S3_BUCKET_NAME": store.name}, "job-1"
     )
     Path(place.own_folder).mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def opened(jobs, store, attempt=1, rank=0, folder="zero", url=""):
 
 def write(bucket, name, text):
     """As programs do that keep one whole file under the name."""
-    path = Path(bucket.place.folder, name)
+    path = Path(bucket.results.folder, name)
     path.with_suffix(".new").write_text(text)
     path.with_suffix(".new").replace(path)
 

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from support.places import PLACES
-from tao_sdk.backends.registry import backend_class
+from tao_sdk.backends.by_name import backend_class
 from tao_sdk.client import Client
 from tao_sdk.model.spec import JobSpec
 

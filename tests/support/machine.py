@@ -26,7 +26,7 @@ from tao_sdk.model.observation import Observation
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 from tao_sdk.transports import process
 
 NO_OPTIONS = LocalOptions()
@@ -56,7 +56,7 @@ class Machine:
     def planned(
         self, spec: JobSpec, options: LocalOptions = NO_OPTIONS
     ) -> tuple[Plan[LocalRequest], LocalFacts, list[Finding]]:
-        job = prepare_job(spec, spec.command)
+        job = pack_spec(spec, spec.command)
         facts = self.backend.survey(job, options)
         attempt = Attempt(mint_id("job"), 1, "local", self.backend.endpoint, "store-1")
         plan = self.backend.plan(job, options, facts, attempt)

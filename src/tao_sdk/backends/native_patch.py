@@ -1,7 +1,7 @@
 """`native` of a job file: a patch for the request that a backend has rendered.
 
 Here: how to merge one mapping into another. Not here: the fields that a backend protects from
-patches (its own render), and how sbatch's directives are written (slurm/directives.py).
+patches (its own render), and how sbatch's directives are written (slurm/job/directives.py).
 """
 
 from __future__ import annotations

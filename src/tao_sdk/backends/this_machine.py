@@ -23,11 +23,8 @@ from tao_sdk.transports.process import NotStarted, output
 
 NVIDIA_SMI_SECONDS = 30.0  # a sleeping driver takes seconds to wake
 BLOCK = 512  # bytes that st_blocks counts in
-SWAPPED = (
-    errno.EISDIR,
-    errno.ELOOP,
-    errno.ENXIO,
-)  # a file became a folder, a link or a socket while it was opened
+# a file became a folder, a link or a socket while it was opened
+SWAPPED = (errno.EISDIR, errno.ELOOP, errno.ENXIO)
 
 
 def gpus_here(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
@@ -131,9 +128,8 @@ class ResultFiles:
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         with looking_below(path), self.root.reading(self._inside(path)) as file:
             file.seek(offset)
-            left = max(
-                os.fstat(file.fileno()).st_size - offset, 0
-            )  # a read takes memory for its whole limit
+            # a read takes memory for its whole limit
+            left = max(os.fstat(file.fileno()).st_size - offset, 0)
             return file.read(left if limit is None else min(left, limit))
 
     def next_data(self, path: str, offset: int) -> int:

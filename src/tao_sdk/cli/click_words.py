@@ -13,9 +13,8 @@ import click
 from tao_sdk.model.lazy_pattern import lazy_compile
 
 LIKE = 0.7  # the similarity from which a flag counts as a mistyped one
-TYPED = lazy_compile(
-    r"(?s)('(?P<quoted>.*)'|(?P<bare>.*)) is not (a valid|in the range|one of)"
-)  # the value in click's sentence
+# the value in click's sentence
+TYPED = lazy_compile(r"(?s)('(?P<quoted>.*)'|(?P<bare>.*)) is not (a valid|in the range|one of)")
 EXTRA_WORD = lazy_compile(r"unexpected extra arguments? \((?P<first>\S+?)[ )]")
 
 

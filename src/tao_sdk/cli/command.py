@@ -30,12 +30,10 @@ if TYPE_CHECKING:
     from tao_sdk.client import Client
 
 Verb = Callable[..., "int | None"]
-WARNING = frozenset(
-    {"watch", "logs"}
-)  # verbs that go on for long and say meanwhile what they cannot do
-BEGINNING = frozenset(
-    {"run", "plan", "doctor", "files", "automl"}
-)  # verbs that need no job: they may begin a new job store
+# verbs that go on for long and say meanwhile what they cannot do
+WARNING = frozenset({"watch", "logs"})
+# verbs that need no job: they may begin a new job store
+BEGINNING = frozenset({"run", "plan", "doctor", "files", "automl"})
 
 
 def command(

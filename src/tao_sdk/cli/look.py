@@ -23,8 +23,6 @@ from tao_sdk.cli.command import (
 )
 from tao_sdk.cli.detached import Detached
 from tao_sdk.cli.output import cut
-from tao_sdk.cli.results_text import failed_end_lines
-from tao_sdk.client.job_end import has_results_folder
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import epoch_told_at, why_view
 from tao_sdk.model.clock import utc_now
@@ -203,6 +201,8 @@ def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
 
 def results_folder(client: Client, job: Job) -> str:
     """The folder of the job's results; `none` for an ended job that left no folder."""
+    from tao_sdk.client.job_end import has_results_folder
+
     folder = show.path(job.results_dir)
     if not folder or has_results_folder(client, job):
         return folder
@@ -282,6 +282,8 @@ def why(client: Client, out: Output, job: str | None) -> None:
     for note in notes:
         lines += show.labelled("Note:", note, out.width)
     if failure := client.failure_while_ending(found.id):
+        from tao_sdk.cli.results_text import failed_end_lines
+
         lines += failed_end_lines(failure, client.results(found.id))
     lost = client.lost_results(found.id) if found.status is Status.CANCELED else ""
     out.lines([*lines, *show.labelled("Not kept:", lost, out.width)])

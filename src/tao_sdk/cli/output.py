@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import shutil
 import sys
 import textwrap
@@ -166,7 +165,7 @@ def is_dumb_terminal() -> bool:
 
 # Stands for an escape code until a line is printed. It is drawn anew for each run, so no text from
 # elsewhere can hold it.
-STYLE_KEY = secrets.token_hex(8)
+STYLE_KEY = os.urandom(8).hex()
 STYLE_MARKS = re.compile(rf"<{STYLE_KEY} ([0-9;]*)>")
 
 

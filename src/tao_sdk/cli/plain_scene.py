@@ -23,7 +23,7 @@ TOLD_SECONDS = 10.0  # between two lines about a transfer
 SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
 
 
-class Plain:
+class PlainScene:
     """The scene for a log: one line per stage and per epoch, each once."""
 
     def __init__(self, told_head: str = "") -> None:
@@ -31,13 +31,13 @@ class Plain:
         self.said: set[tuple[int, str]] = {(1, told_head)}
         self.attempt = 0
         self.epoch = 0  # the last of this attempt that was printed
-        # by attempt and stage: when one whose size is not known yet began, and when its transfer
-        # was last told
+        # (attempt, stage) -> when a stage of unknown size began
         self.entered: dict[tuple[int, str], float] = {}
+        # (attempt, stage) -> when its transfer was last printed
         self.moved: dict[tuple[int, str], float] = {}
         self.held: Progress | None = None  # an epoch whose values may still change
         self.held_since = 0.0
-        self.awaited: set[str] = set()  # names of what the epoch before told
+        self.awaited: set[str] = set()  # names of the metrics that the epoch before had
 
     def lines(self, scene: Scene, epochs: Iterable[Progress] = (), at: float = 0.0) -> list[str]:
         """The lines that are new since the last call. `at` is the time in seconds, by any steady

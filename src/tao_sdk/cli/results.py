@@ -282,9 +282,8 @@ def fetch_files(
             {"note": f"{name} was not copied. {why}"},
         )
 
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # to be told to end leaves no half of a file
+    # SIGTERM leaves no half of a file
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     copied = client.fetch_results(
         job_id, into, on_file=tell_copied, on_skip=tell_skipped, only=only
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import end_screen, screen, show
 from tao_sdk.cli.line_budget import LineBudget
-from tao_sdk.cli.plain_scene import Plain
+from tao_sdk.cli.plain_scene import PlainScene
 from tao_sdk.cli.styled_line import Line, fit_line, text_of
 from tao_sdk.client.following import began_at, follow_job
 from tao_sdk.client.job_end import curve_of, results_of
@@ -44,7 +44,7 @@ def ended_with_screen(client: Client, out: Output, job: Job, first: FirstWords) 
     printed its head before.
     """
     scene = Scene(job, began_at=began_at(job))
-    drawing = live_screen(out, first) if out.screen else plain_lines(out, Plain(first.told))
+    drawing = live_screen(out, first) if out.screen else plain_lines(out, PlainScene(first.told))
     with drawing as draw_scene:
         follow_job(client, scene, draw_scene)
     tell_end(client, out, scene)
@@ -52,7 +52,7 @@ def ended_with_screen(client: Client, out: Output, job: Job, first: FirstWords) 
 
 
 @contextmanager
-def plain_lines(out: Output, plain: Plain) -> Generator[Draw]:
+def plain_lines(out: Output, plain: PlainScene) -> Generator[Draw]:
     budget = LineBudget()
 
     def print_news(scene: Scene, epochs: list[Progress]) -> None:
@@ -71,7 +71,7 @@ def lines_beside_progress(scene: Scene, budget: LineBudget, at: float) -> list[s
         return []
     lines = scene.take_own_lines()
     shown = budget.newest_lines(lines, at)
-    scene.told_lines.extend(shown)
+    scene.shown_lines.extend(shown)
     if len(shown) < len(lines):
         scene.has_left_out = True
     return shown
@@ -192,7 +192,7 @@ def tell_why(client: Client, out: Output, scene: Scene) -> None:
     diagnosis = client.diagnose(scene.job.id)
     if diagnosis is not None:
         out.lines(f"  {line}" for line in show.explanation(diagnosis, out))
-    if scene.log_tail and not scene.told_tail:
+    if scene.log_tail and not scene.showed_tail:
         out.line(out.paint("  The end of its log:", dim=True))
         width = out.width or UNBOUNDED
         tail: list[Line] = [[("  | ", ""), (line, "")] for line in scene.log_tail]

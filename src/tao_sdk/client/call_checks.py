@@ -15,8 +15,7 @@ from difflib import get_close_matches
 from numbers import Real
 from typing import Any, ParamSpec, TypeVar, cast
 
-from tao_sdk.backends.registry import backend_class, platform_at
-from tao_sdk.client.carried_files import with_contents
+from tao_sdk.backends.by_name import backend_class, platform_at
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.settings import Settings
@@ -75,6 +74,8 @@ def read_job(
         if is_job_file(spec):
             advice = JOB_FILE_ADVICE.format(path=spec)
         raise UsageError(what, "", advice)
+    from tao_sdk.client.carried_files import with_contents
+
     return with_contents(spec if isinstance(spec, JobSpec) else read_spec(spec))
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tao_sdk.backends.by_name import backend_class, platform_at, platforms
 from tao_sdk.backends.contract import LogRequest
-from tao_sdk.backends.registry import backend_class, platform_at, platforms
 from tao_sdk.client import call_checks, listing
 from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.client.known_jobs import live_id
@@ -246,7 +246,7 @@ class Client:
         from tao_sdk.engine import prepare
 
         request = prepare.Request(spec, platform, dict(options or {}))
-        planned = prepare.prepare(self.engine, request, ask_or_assume)
+        planned = prepare.plan_and_check(self.engine, request, ask_or_assume)
         return prepare.with_documents(self.engine, planned)
 
     def prepare(
@@ -392,9 +392,8 @@ class Client:
             what = named_jobs_words(list(ids), len(jobs))
             raise UsageError(what, "Two jobs or more are compared.", several)
         found = {job_id: self.store.get(job_id) for job_id in ids}
-        seen = self._see(
-            [job for job in found.values() if may_change(job)]
-        )  # one query per endpoint
+        # one query per endpoint
+        seen = self._see([job for job in found.values() if may_change(job)])
         return compare_jobs(list({**found, **{job.id: job for job in seen}}.values()), metric)
 
     def events(
@@ -760,7 +759,7 @@ class Client:
         from tao_sdk.client import results
 
         job = self.get_job(job_id)
-        self.engine.file_looks.pop(job.id, None)  # results must be read anew
+        self.engine.results_read_at.pop(job.id, None)  # results must be read anew
         return results.results(self.engine, self.refresh_progress(job))
 
     def fetch_results(

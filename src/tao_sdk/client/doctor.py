@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tao_sdk.backends.registry import is_known, unknown
+from tao_sdk.backends.by_name import is_known, unknown
 from tao_sdk.client.job_request import DEFAULT_PLATFORM
 from tao_sdk.client.launch_checks import LaunchNeeds, launch_findings
 from tao_sdk.client.mistakes import each_of
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.client.job_request import JobRequest
 
-INSTALLED_HERE = frozenset(
-    {"extra.missing"}
-)  # findings whose command installs a library into this Python
+# findings whose command installs a library into this Python
+INSTALLED_HERE = frozenset({"extra.missing"})
 
 
 def asked_platforms(client: Client, platform: str | None) -> list[str]:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from tao_sdk.backends.registry import BUILT_IN, platform_name
+from tao_sdk.backends.by_name import BUILT_IN, platform_name
 from tao_sdk.client.call_checks import needs_image
 from tao_sdk.client.job_file import default_name
 from tao_sdk.model.errors import UsageError

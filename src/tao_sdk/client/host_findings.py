@@ -11,8 +11,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from tao_sdk.backends.by_name import backend_class, is_known, platforms
 from tao_sdk.backends.contract import Capabilities
-from tao_sdk.backends.registry import backend_class, is_known, platforms
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.gpu_host import SCRIPT

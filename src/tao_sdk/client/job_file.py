@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tao_sdk.backends.registry import (
+from tao_sdk.backends.by_name import (
     ALIASES,
     NOT_BUILT,
     NotBuilt,
@@ -79,9 +79,8 @@ class JobFile:
     native: Mapping[str, Mapping[str, Any]]
     path: Path
     places: Mapping[str, Place] = field(default_factory=dict[str, Place], repr=False)
-    nodes: Mapping[str, Value] = field(
-        default_factory=dict[str, Value], repr=False
-    )  # of the document
+    # the nodes of the document
+    nodes: Mapping[str, Value] = field(default_factory=dict[str, Value], repr=False)
     settings: Settings | None = field(default=None, repr=False)  # they have the endpoints
     values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # its own fields
     joined: JoinedJob | None = None  # if the job is a model's

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.registry import NotBuilt, backend_class
-from tao_sdk.engine.prepare import texts
+from tao_sdk.backends.by_name import NotBuilt, backend_class
 from tao_sdk.model.errors import MissingExtra, SpecError
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.texts import texts_in
 from tao_sdk.payload.absolute_inputs import relative_inputs, with_absolute_inputs
 from tao_sdk.payload.declared import read_data
 
@@ -35,7 +35,7 @@ def with_inputs_beside(
         relative = relative_inputs(PreparedJob(spec, "", read_data(spec)))
     except SpecError:
         return spec  # the checks before the submit tell of it, with its line
-    own = set(texts([values.get(name) for name in DATA_FIELDS]))
+    own = set(texts_in([values.get(name) for name in DATA_FIELDS]))
     return with_absolute_inputs(spec, [each for each in relative if each.uri in own], str(folder))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tao_sdk.backends.registry import platform_at, platforms
+from tao_sdk.backends.by_name import platform_at, platforms
 from tao_sdk.client.image_key import with_image
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
 from tao_sdk.client.model_request import (

@@ -135,5 +135,5 @@ def last_submitted(client: Client) -> str:
     """The id of the job that this client handed over last; "" if there is none, or it was
     refused.
     """
-    job_id = client.engine.last_kept
+    job_id = client.engine.last_written_job
     return job_id if job_id and client.store.named(job_id) else ""

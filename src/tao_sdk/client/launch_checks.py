@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tao_sdk.backends.by_name import backend_class
 from tao_sdk.backends.contract import MapsPaths, SeesMachines
 from tao_sdk.backends.image_name import read as read_image
 from tao_sdk.backends.mounts import mount_of, read_mounts
-from tao_sdk.backends.registry import backend_class
 from tao_sdk.engine.input_findings import ONLY_FROM_HERE
 from tao_sdk.engine.place_facts import NOT_ASKED
 from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, UsageError, join_sentences

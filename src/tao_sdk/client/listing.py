@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
-from tao_sdk.backends.registry import is_known, platform_name, unknown
+from tao_sdk.backends.by_name import is_known, platform_name, unknown
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.errors import JobNotFound, UsageError
 from tao_sdk.model.job import Job
@@ -55,21 +55,20 @@ def list_jobs(engine: Engine, query: JobQuery, look_at: LookAt | None) -> list[J
     statuses = query.read_statuses
     platform, endpoint = read_place(engine, query.place)
     seen = look_at(live_jobs(engine, platform, endpoint)) if look_at else list[Job]()
+    # the first by another order may be the oldest
+    limit = query.limit if query.sort == "created" else None
     stored = engine.store.list(
         statuses=statuses,
         platform=platform,
         endpoint=endpoint,
         labels=query.labels,
         parent=parent_id(engine, query.parent),
-        limit=query.limit
-        if query.sort == "created"
-        else None,  # the first by another order may be the oldest
+        limit=limit,
     )
     newer = {(job.id, job.revision): job for job in seen}  # a look without news is not stored
     jobs = [newer.get((job.id, job.revision), job) for job in stored]
-    if (
-        platform and not jobs and not is_known(platform)
-    ):  # jobs of the published SDK may have run on one that is gone
+    # jobs of the published SDK may have run on a platform that is gone
+    if platform and not jobs and not is_known(platform):
         raise unknown(query.place, list(engine.places.endpoints))
     return named_jobs(engine, in_order(jobs, query.sort)[: query.limit])
 

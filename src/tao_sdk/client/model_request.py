@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tao_sdk.backends.registry import backend_class, platform_name
+from tao_sdk.backends.by_name import backend_class, platform_name
 from tao_sdk.client.set_values import read_pair
 from tao_sdk.model import fields as f
 from tao_sdk.model.errors import TaoError

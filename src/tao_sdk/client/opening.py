@@ -7,7 +7,7 @@ from pathlib import Path
 from tao_sdk.client.client import Client
 from tao_sdk.model.settings import Settings
 from tao_sdk.store import published
-from tao_sdk.store.place import require_store
+from tao_sdk.store.location import require_store
 
 
 def open_client(state_file: str | None, *, watch: bool = False, begins: bool = True) -> Client:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tao_sdk.backends.registry import (
+from tao_sdk.backends.by_name import (
     TOOLS,
     endpoints,
     is_known,

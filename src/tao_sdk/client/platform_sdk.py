@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.registry import endpoints, platform_name
+from tao_sdk.backends.by_name import endpoints, platform_name
 from tao_sdk.client.call_checks import JOB_FILE_ADVICE, is_job_file
 from tao_sdk.client.carried_files import path_like_texts
 from tao_sdk.client.client import Client

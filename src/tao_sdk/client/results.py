@@ -693,7 +693,7 @@ def backend_path(uri: str, own_schemes: Collection[str] = ()) -> str:
         raise UsageError(error.what, error.why, error.next, error.command) from error
     if in_bucket(uri):
         return uri
-    if schemes.is_here(uri):
+    if schemes.is_local_path(uri):
         return "/" + path_of(uri).lstrip("/")
     raise UsageError(
         f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://."

@@ -24,7 +24,8 @@ from tao_sdk.runner.events import Event, EventFilter
 STAGES = ("files", "inputs", "command", "outputs")  # the runner's stages that are shown
 TAIL = 6  # last lines of the log that are kept to be shown
 MOST_LINES = 40  # the program's own lines that wait to be shown
-LOOKED_AT = 64 * 1024  # bytes of one piece of the log in which they are looked for
+# the end of a piece of the log, where the program's own lines are searched
+SEARCHED_BYTES = 64 * 1024
 LONGEST_LINE = 2000  # bytes of an unfinished line that are kept
 SHOWN_PATHS = 3  # shown for a warning
 
@@ -39,20 +40,18 @@ class Scene:
     """
 
     job: Job
-    stages: dict[str, str] = field(
-        default_factory=dict[str, str]
-    )  # the stage -> its size, once known
+    # the stage -> its size, once known
+    stages: dict[str, str] = field(default_factory=dict[str, str])
     stage: str = ""  # the one that is under way
-    transfers: dict[str, str] = field(
-        default_factory=dict[str, str]
-    )  # the stage -> how far its transfer is
+    # the stage -> how far its transfer is
+    transfers: dict[str, str] = field(default_factory=dict[str, str])
     server_wait: str = ""  # says which server does not answer
     warnings: list[str] = field(default_factory=list[str])
     log_tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
     # lines of the program that are no progress and were not taken yet
     own_lines: deque[str] = field(default_factory=lambda: deque[str](maxlen=MOST_LINES))
     # the last of them that the reader was shown beside the progress
-    told_lines: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
+    shown_lines: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
     has_left_out: bool = False  # lines of the program that nobody will be shown
     attempt: int = field(init=False)
     began_at: float = 0.0
@@ -130,7 +129,7 @@ class Scene:
 
     def _take_event(self, event: Event) -> None:
         self.server_wait = ""  # whatever comes after it
-        take = TAKES.get(event.name)
+        take = ON_EVENT.get(event.name)
         if take:
             take(self, event.facts)
 
@@ -172,10 +171,10 @@ class Scene:
         return self._tail_size > len(self.log_tail)
 
     @property
-    def told_tail(self) -> bool:
+    def showed_tail(self) -> bool:
         """True if the reader was shown the last lines of the log, as they came."""
         tail = [line for line in self.log_tail if not self._progress_lines.has(line.encode())]
-        return bool(tail) and list(self.told_lines)[-len(tail) :] == tail
+        return bool(tail) and list(self.shown_lines)[-len(tail) :] == tail
 
     def take_own_lines(self) -> list[str]:
         """Take the program's lines that report no progress, each once. If they are very many, the
@@ -198,12 +197,12 @@ class Scene:
         """Keep the program's own lines. If a line was drawn over many times, as a progress bar is,
         keep its last state.
         """
-        looked_at = text[-LOOKED_AT:]
+        looked_at = text[-SEARCHED_BYTES:]
         *whole, _ = looked_at.split(b"\n")
         final = (line.rpartition(b"\r")[2] for line in whole)
         own = readable_lines([line for line in final if not self._progress_lines.has(line)])
         too_many = len(self.own_lines) + len(own) > MOST_LINES
-        if too_many or len(text) > LOOKED_AT:
+        if too_many or len(text) > SEARCHED_BYTES:
             self.has_left_out = True
         self.own_lines.extend(own)
 
@@ -215,7 +214,7 @@ def readable_lines(lines: Sequence[bytes]) -> list[str]:
 
 
 # The event's name -> what the scene does with its facts. Others change nothing.
-TAKES: Mapping[str, Callable[[Scene, Facts], None]] = {
+ON_EVENT: Mapping[str, Callable[[Scene, Facts], None]] = {
     "stage": Scene.enter_stage,
     "fetched": Scene.end_transfer,
     "sent": Scene.end_transfer,

@@ -43,7 +43,7 @@ def smoke(client: Client, platform: str, image: str = IMAGE) -> Finding:
     try:
         job = client.submit(spec, platform).job
         try:
-            return seen(client, client.wait_all([job.id], SECONDS)[0])
+            return finding_of(client, client.wait_all([job.id], SECONDS)[0])
         finally:
             client.remove(job.id, force=True)
     except TaoError as error:
@@ -51,7 +51,7 @@ def smoke(client: Client, platform: str, image: str = IMAGE) -> Finding:
         return Finding(Severity.ERROR, CODE, what, error.why, error.next, error.command)
 
 
-def seen(client: Client, job: Job) -> Finding:
+def finding_of(client: Client, job: Job) -> Finding:
     log = client.get_job_logs(job.id, tail=10).strip()
     if job.status is Status.COMPLETE:
         return Finding(Severity.OK, CODE, "A job with one GPU ran, and saw it.", log)
@@ -63,8 +63,8 @@ def seen(client: Client, job: Job) -> Finding:
 
 
 def no_driver(platform: str, log: str) -> Finding:
-    """The finding if the job had no nvidia-smi. The host gives nvidia-smi to jobs, not the
-    image.
+    """The finding if the job had no nvidia-smi. nvidia-smi comes from the host, not from
+    the image.
     """
     what = "A job with one GPU found no nvidia-smi: the NVIDIA driver is not there."
     return Finding(Severity.ERROR, CODE, what, log, HOST_ADVICE.get(platform, OTHER_HOST))

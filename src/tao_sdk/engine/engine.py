@@ -26,23 +26,18 @@ class Engine:
     settings: Settings
     store: Store
     process: str = field(default_factory=lease.this_process)
-    file_looks: dict[str, float] = field(
-        default_factory=dict[str, float]
-    )  # job -> when a look last read its results
+    # job -> when a look last read its results
+    results_read_at: dict[str, float] = field(default_factory=dict[str, float])
     log_turns: Turns[str] = field(default_factory=Turns[str])  # jobs whose logs a look reads
     rank_turns: Turns[str] = field(default_factory=Turns[str])  # jobs whose ranks' logs it copies
-    told_seen: dict[str, datetime] = field(
-        default_factory=dict[str, datetime]
-    )  # job -> the newest `seen_at` that was reported
-    submit_again: dict[str, float] = field(
-        default_factory=dict[str, float]
-    )  # job -> when its submit can continue
-    last_kept: str = (
-        ""  # the job whose row was written last, or was about to be when the caller was interrupted
-    )
-    _backends: dict[Endpoint, AnyBackend] = field(
-        default_factory=dict[Endpoint, AnyBackend]
-    )  # where jobs live
+    # job -> the newest `seen_at` that was reported
+    newest_told_look: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    # job -> when its submit can continue
+    submit_due_at: dict[str, float] = field(default_factory=dict[str, float])
+    # the job whose row was written last, or was about to be when the caller was interrupted
+    last_written_job: str = ""
+    # where jobs live
+    _backends: dict[Endpoint, AnyBackend] = field(default_factory=dict[Endpoint, AnyBackend])
 
     @cached_property
     def places(self) -> Places:

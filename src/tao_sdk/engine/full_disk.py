@@ -32,9 +32,9 @@ def full_disks(job: Job, start_folder: str) -> tuple[str, ...]:
 
 def named_paths(spec: Mapping[str, Any]) -> Iterator[str]:
     """The absolute paths in the job's texts, at most MOST_PATHS."""
-    from tao_sdk.engine.prepare import texts
+    from tao_sdk.model.texts import texts_in
 
-    given = texts([spec.get(name) for name in NAMING_FIELDS])
+    given = texts_in([spec.get(name) for name in NAMING_FIELDS])
     found = (path for text in given for path in ABSOLUTE_PATH.findall(text))
     return islice(found, MOST_PATHS)
 

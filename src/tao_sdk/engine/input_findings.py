@@ -28,7 +28,7 @@ from tao_sdk.model.spec import is_job_id
 from tao_sdk.model.units import format_size
 from tao_sdk.net.address import MODULES, shown
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.s3_presence import below, is_there, parts
+from tao_sdk.net.s3_presence import below, parts, require_data
 from tao_sdk.payload.absolute_inputs import given_checkpoints, undeclared_paths
 
 if TYPE_CHECKING:
@@ -183,7 +183,9 @@ def there(path: str) -> bool:
 
 def looked_at(wanted: DataInput, web: Web, runs_here: bool) -> Finding | None:
     module = import_module("tao_sdk.net." + MODULES[wanted.scheme])
-    look: Callable[[str, Web], None] = is_there if in_bucket(wanted.uri) else module.is_there
+    look: Callable[[str, Web], None] = (
+        require_data if in_bucket(wanted.uri) else module.require_data
+    )
     try:
         look(wanted.uri, web)
     except Failure as failure:

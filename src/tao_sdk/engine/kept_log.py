@@ -1,8 +1,8 @@
 """Kept logs: the copies of an attempt's log that are read when its backend has lost it. Our copy
 comes first, then the one among the results.
 
-The runner keeps a log beside the results (.tao/job.log, runner/place.py). The job could write
-there, so no link is followed out of the results.
+The runner keeps a log beside the results (.tao/job.log, runner/results_folder.py). The job could
+write there, so no link is followed out of the results.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ on this machine.
 
 from __future__ import annotations
 
-import secrets
+import os
 import socket
 import threading
 from collections.abc import Generator
@@ -24,7 +24,7 @@ def this_process() -> str:
     """
     pid = int(Path("/proc/self").resolve().name)
     return SEPARATOR.join(
-        [socket.gethostname(), _boot(), str(pid), _start_of(pid), secrets.token_hex(4)]
+        [socket.gethostname(), _boot(), str(pid), _start_of(pid), os.urandom(4).hex()]
     )
 
 

@@ -15,13 +15,12 @@ from datetime import datetime, timedelta
 
 from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.backends.contract import AnyBackend, MiB
-from tao_sdk.engine import diagnose, hooks, progress
+from tao_sdk.engine import hooks, progress
 from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.grace import with_grace_over
 from tao_sdk.engine.retry import RetryPolicy, wait_before
-from tao_sdk.engine.rules import NOTHING_KNOWN
 from tao_sdk.engine.side_by_side import all_answers
 from tao_sdk.engine.submit import settle
 from tao_sdk.model import words
@@ -71,11 +70,11 @@ def _never_earlier(engine: Engine, job: Job) -> Job:
     """The job, with a `seen_at` no earlier than this process has reported before. Not every look is
     written to the store.
     """
-    last_told = engine.told_seen.get(job.id)
+    last_told = engine.newest_told_look.get(job.id)
     if last_told is not None and (job.seen_at is None or job.seen_at < last_told):
         return replace(job, seen_at=last_told)
     if job.seen_at is not None:
-        engine.told_seen[job.id] = job.seen_at
+        engine.newest_told_look[job.id] = job.seen_at
     return job
 
 
@@ -198,6 +197,8 @@ def refused(engine: Engine, job: Job, error: TaoError, why: Diagnosis | None = N
     """Store that the job has ended because the backend refused its newest attempt, with the
     diagnosis `why` if a rule explained it.
     """
+    from tao_sdk.engine.rules import NOTHING_KNOWN
+
     seen = _refusal(error)
     explained = why if why and why.rule != NOTHING_KNOWN else None
     return _write(engine, job, seen, advance(job.standing, seen), explained)
@@ -211,6 +212,8 @@ def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:
     """Store that the backend refused the newest attempt. Another attempt follows if retries are
     left, else the job ends.
     """
+    from tao_sdk.engine import diagnose
+
     why = diagnose.explain_refusal(engine, job, error)
     if not policy_of(engine.backend_of(job), job).again(job.attempt, why, job.cancel_asked):
         return refused(engine, job, error, why)
@@ -395,6 +398,8 @@ def _why(engine: Engine, backend: AnyBackend, job: Job, standing: Standing) -> D
     """Return why the job failed. None if the evidence cannot be read and no retry depends on it;
     raises TaoError if one does.
     """
+    from tao_sdk.engine import diagnose
+
     try:
         return diagnose.explain(engine, _with_standing(job, standing))
     except TaoError:
@@ -416,6 +421,8 @@ def _write(
             NewEvent(job.id, "status", standing.status, seen.raw, {"message": standing.message})
         )
     if why:
+        from tao_sdk.engine import diagnose
+
         events.append(NewEvent(job.id, "diagnosis", data=diagnose.stored(why, job.attempt)))
     if standing.status is not job.status:
         events.extend(hooks.due(after))

@@ -13,8 +13,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+from tao_sdk.backends.by_name import endpoints, is_known, open_backend, platform_name, unknown
 from tao_sdk.backends.contract import AnyBackend, FoundAgain
-from tao_sdk.backends.registry import endpoints, is_known, open_backend, platform_name, unknown
 from tao_sdk.model.endpoint import NamedEndpoint, chosen_settings, own_settings
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.job import Endpoint

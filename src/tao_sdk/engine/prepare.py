@@ -7,7 +7,7 @@ the checks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,11 +18,17 @@ from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.input_findings import input_findings, job_findings, path_findings
 from tao_sdk.engine.place_facts import FactsSource, ask_place
+from tao_sdk.engine.spec_findings import (
+    general_findings,
+    output_findings,
+    placeholder_findings,
+    variable_findings,
+)
 from tao_sdk.engine.store_login import require_login
 from tao_sdk.model.credentials import IN_THE_JOB, NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
 from tao_sdk.model.fields import FieldError, read_settings, settings_of
-from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.finding import Finding
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.prepared_job import JobData, PreparedJob
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
@@ -30,14 +36,14 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.spec_hardware import hardware_findings
 from tao_sdk.model.units import format_size
-from tao_sdk.model.unwrapped import unwrap_value
 from tao_sdk.payload.absolute_inputs import relative_inputs, with_absolute_inputs
-from tao_sdk.payload.commands import CONFIG_PATH, misspelt, names_in_braces
-from tao_sdk.payload.declared import unread_outputs
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 from tao_sdk.payload.schemes import check_bucket, results_root
 from tao_sdk.payload.store_settings import check_store
 from tao_sdk.payload.values import plain_data
+
+# the fields of a spec that may hold values of other libraries' types
+PLAIN_DATA = ("specs", "args", "inputs", "outputs", "mounts", "native")
 
 
 @dataclass(frozen=True)
@@ -48,9 +54,8 @@ class Request:
     platform: str  # or the name of an endpoint
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     parent: str | None = None
-    packed: str = field(
-        default="", repr=False
-    )  # the packed command of a job that is run anew; "": pack it
+    # the packed command of a job that is run anew; "": pack it
+    packed: str = field(default="", repr=False)
     endpoint: str = ""  # where a job lives that is run anew
     idempotency_key: str | None = None  # identifies a repeated submit
 
@@ -74,7 +79,9 @@ class Planned:
         return self.job.spec
 
 
-def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_place) -> Planned:
+def plan_and_check(
+    engine: Engine, request: Request, find_facts: FactsSource = ask_place
+) -> Planned:
     """Plan and check the job before anything is sent. Raises SpecError, CredentialError,
     Unreachable.
     """
@@ -82,7 +89,7 @@ def prepare(engine: Engine, request: Request, find_facts: FactsSource = ask_plac
     job = read_spec(checked(request.spec), request.packed, engine.settings)
     job, secrets = with_environment(job, engine.settings)
     try:
-        planned = plan_with(engine, backend, request, job, secrets, find_facts)
+        planned = plan_without_secrets(engine, backend, request, job, secrets, find_facts)
     except TaoError as error:
         raise error.redacted(Redactor.of_values(secrets.values())) from None
     return replace(planned, findings=(*planned.findings, *variable_findings(request.spec)))
@@ -106,7 +113,7 @@ def with_documents(engine: Engine, planned: Planned) -> Planned:
     return replace(planned, documents=backend.documents(planned.plan))
 
 
-def plan_with(
+def plan_without_secrets(
     engine: Engine,
     backend: AnyBackend,
     request: Request,
@@ -114,7 +121,7 @@ def plan_with(
     secrets: Mapping[str, str],
     find_facts: FactsSource,
 ) -> Planned:
-    """Do the rest of `prepare`, once the secrets are known and set apart."""
+    """Plan and check a job whose secrets are already replaced by references."""
     job = replace(job, spec=with_root(job.spec))
     sees_our_paths = backend.capabilities.shared_filesystem
     if sees_our_paths and not request.packed:
@@ -125,9 +132,8 @@ def plan_with(
     place = find_facts(backend, job, options)
     refuse_too_large(job, backend)
     plan = backend.plan(job, options, place.facts, attempt)
-    check_bucket(
-        plan.results_dir, "The place of the results"
-    )  # it may have come from S3_BUCKET_NAME
+    # the bucket may have come from S3_BUCKET_NAME
+    check_bucket(plan.results_dir, "The place of the results")
     input_checks = list(input_findings(engine, job, secrets, backend.capabilities))
     require_login(job, engine.settings, plan.results_dir, input_checks)
     findings = (
@@ -153,7 +159,7 @@ def first_attempt(engine: Engine, backend: AnyBackend, spec: JobSpec) -> Attempt
 def read_spec(spec: JobSpec, packed: str, settings: Settings) -> PreparedJob:
     """Read the spec and its data. An error that quotes the spec shows no secret of the job."""
     try:
-        return prepare_job(with_plain_data(spec), packed)
+        return pack_spec(with_plain_data(spec), packed)
     except TaoError as error:
         raise error.redacted(Redactor.of_values(secret_values(spec, settings))) from None
 
@@ -174,7 +180,7 @@ def with_environment(job: PreparedJob, settings: Settings) -> tuple[PreparedJob,
     the secrets).
     """
     spec = job.spec
-    uses_s3 = speaks_s3(job, settings)
+    uses_s3 = uses_bucket(job, settings)
     aws = aws_words(settings, spec.env_vars) if uses_s3 else {}
     everything = {**aws, **caller_variables(spec, settings)}
     wanted = {
@@ -254,10 +260,6 @@ def callers_name(variable: str, spec: JobSpec, settings: Settings) -> str:
     )
 
 
-OURS = ("TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR")
-PLAIN_DATA = ("specs", "args", "inputs", "outputs", "mounts", "native")
-
-
 def with_plain_data(spec: JobSpec) -> JobSpec:
     """Return the spec with plain values in place of the types that people and libraries pass.
     Raises SpecError, with its place, for a value that has no plain form.
@@ -274,7 +276,7 @@ def absolute_here(job: PreparedJob) -> PreparedJob:
         folder = Path.cwd()
     except FileNotFoundError:
         return job  # the survey reports it
-    return prepare_job(with_absolute_inputs(job.spec, relative, str(folder)))
+    return pack_spec(with_absolute_inputs(job.spec, relative, str(folder)))
 
 
 def with_root(spec: JobSpec) -> JobSpec:
@@ -285,7 +287,7 @@ def with_root(spec: JobSpec) -> JobSpec:
     return replace(spec, env_vars={**spec.env_vars, "TAO_RESULTS_ROOT": results_root(root)})
 
 
-def speaks_s3(job: PreparedJob, settings: Settings) -> bool:
+def uses_bucket(job: PreparedJob, settings: Settings) -> bool:
     """True if data of the job come from or go to a bucket. Any other job has no business with the
     keys of a profile.
     """
@@ -300,24 +302,6 @@ def data_addresses(data: JobData) -> Iterator[str]:
     yield from (wanted.uri for wanted in data.inputs)
     yield from data.outputs
     yield from (address for _, address in data.passed_on)
-
-
-def texts(tree: Any) -> Iterator[str]:
-    """Yield every text in a tree of mappings and lists. Each branch is visited once: some trees are
-    read before packing has refused one without an end.
-    """
-    todo, seen = [tree], set[int]()
-    while todo:
-        each = unwrap_value(todo.pop())
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, (Mapping, list, tuple)) and id(cast(object, each)) not in seen:
-            seen.add(id(cast(object, each)))
-            todo += (
-                cast("Mapping[Any, Any]", each).values()
-                if isinstance(each, Mapping)
-                else cast("Sequence[Any]", each)
-            )
 
 
 def refuse_open_secrets(
@@ -364,101 +348,3 @@ def refuse_too_large(job: PreparedJob, backend: AnyBackend) -> None:
             "Files travel inside the command.",
             allowed.payload_advice,
         )
-
-
-ARGS_FOLLOW = "Args that the command does not name stand behind it by themselves."
-
-
-def about_args(spec: JobSpec) -> str:
-    """Say what to do about a literal `{args}` in the command."""
-    if spec.args:
-        return f"Leave {{args}} out, or name one of them: {{{next(iter(spec.args))}}}."
-    return "Leave {args} out; to give the command arguments: --args NAME=VALUE."
-
-
-def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Warn of names in braces that were probably meant to be replaced, but stay as they are."""
-    known = (
-        ["config_path"]
-        if spec.args is None
-        else [*spec.args, *(name.replace("-", "_") for name in spec.args)]
-    )
-    for written, meant in misspelt(spec.command, known):
-        what = f"The command has {{{written}}}, which nothing replaces."
-        yield Finding(
-            Severity.WARNING, "command.placeholder", what, "", f"Did you mean {{{meant}}}?"
-        )
-    yield from input_placeholder_findings(spec)
-    if "args" not in known and "args" in names_in_braces(spec.command):
-        what = "The command has {args}, which nothing replaces."
-        yield Finding(Severity.WARNING, "command.placeholder", what, ARGS_FOLLOW, about_args(spec))
-    if CONFIG_PATH in spec.command and spec.specs is None and spec.args is None:
-        what = f"The command names {CONFIG_PATH}, and the job has no specs to write there."
-        yield Finding(Severity.WARNING, "command.placeholder", what, "", "Give it specs.")
-
-
-def input_placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Report inputs in braces in a command without specs and args: such an input is a path in the
-    job.
-    """
-    inputs: Any = spec.inputs
-    if spec.specs is not None or spec.args is not None or not isinstance(inputs, Mapping):
-        return
-    names = set(names_in_braces(spec.command))
-    for key in map(str, cast(Mapping[Any, Any], inputs)):
-        if key in names:
-            what = f"The command has {{{key}}}, which nothing replaces."
-            why = "Without args, an input's key is its path in the job."
-            fix = f"Write {key} in the place of {{{key}}}."
-            yield Finding(Severity.ERROR, "command.placeholder", what, why, fix)
-
-
-def variable_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Warn of variables in env_vars that the SDK sets itself, so they are not used."""
-    for name in OURS:
-        if name in spec.env_vars:
-            what = f"{name} in env_vars is not used: in the job it is always the SDK's own."
-            yield Finding(
-                Severity.WARNING,
-                "env_vars.ours",
-                what,
-                "",
-                "Leave it out, or give it another name.",
-            )
-
-
-def output_findings(spec: JobSpec) -> Iterator[Finding]:
-    """Warn of outputs that the program does not seem to know: it would write elsewhere, and nothing
-    would be kept.
-    """
-    for key in unread_outputs(spec):
-        what = (
-            f"outputs names {key}, which the specs do not have and neither "
-            "the command nor its files name."
-        )
-        why = (
-            "It is added to the spec with a path; a program that does not "
-            "read it there writes elsewhere."
-        )
-        fix = f"Add {key} to the specs where the program reads it, or declare it optional."
-        yield Finding(Severity.WARNING, "output.unread", what, why, fix)
-
-
-def general_findings(spec: JobSpec, backend: AnyBackend) -> list[Finding]:
-    """The errors that follow from the backend's declared capabilities."""
-    findings: list[Finding] = []
-    if backend.capabilities.needs_image and not spec.image:
-        findings.append(
-            Finding(
-                Severity.ERROR,
-                "spec.image",
-                f"{backend.platform} needs an image.",
-                "",
-                "Name one: image: ...",
-            )
-        )
-    if (spec.num_nodes or 1) > 1 and not backend.capabilities.multi_node:
-        what = f"{backend.platform} runs a job on one node, not {spec.num_nodes}."
-        fix = "Leave num_nodes out, or choose a platform that runs jobs on several."
-        findings.append(Finding(Severity.ERROR, "spec.num_nodes", what, "", fix))
-    return findings

@@ -142,9 +142,9 @@ def is_time(engine: Engine, job: Job) -> bool:
             return False
         pause = capabilities.files_seconds
     now = time.monotonic()
-    if not job.status.terminal and now - engine.file_looks.get(job.id, -pause) < pause:
+    if not job.status.terminal and now - engine.results_read_at.get(job.id, -pause) < pause:
         return False
-    engine.file_looks[job.id] = now
+    engine.results_read_at[job.id] = now
     return True
 
 

@@ -20,7 +20,7 @@ from tao_sdk.model.plan import Plan
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.model.status import Status
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 from tao_sdk.store import NewEvent
 
 
@@ -82,7 +82,7 @@ def further_attempt(job: Job, number: int) -> Job:
 def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan[Any]:
     """Plan the next attempt of the same job."""
     backend = engine.backend_of(job)
-    prepared = prepare_job(stored_spec(job.spec), str(job.spec["packed"]))
+    prepared = pack_spec(stored_spec(job.spec), str(job.spec["packed"]))
     options = read_options(backend, job.options)
     attempt = replace(last.attempt, number=last.attempt.number + 1)
     return backend.plan_again(read_plan(backend, last), prepared, options, attempt)

@@ -69,12 +69,12 @@ def submit(engine: Engine, request: Request, on_stored: OnStored | None = None) 
     A lost reply does not raise: the job is returned Pending, and the next look finds out. A request
     with the idempotency key of an earlier one starts nothing, and returns that one's job.
     """
-    from tao_sdk.engine.prepare import prepare  # looking at jobs does not need it
+    from tao_sdk.engine.prepare import plan_and_check  # looking at jobs does not need it
 
     key = key_of(request)
     if earlier := job_of_key(engine, key):
         return repeated(engine, earlier)
-    planned = prepare(engine, request)
+    planned = plan_and_check(engine, request)
     refuse_errors(planned.findings)
     try:
         job = keep(engine, planned, request, key)
@@ -123,7 +123,7 @@ def keep(engine: Engine, planned: Planned, request: Request, key: SubmitKey | No
     )
     engine.places.remember(engine.backend(plan.attempt.platform, plan.attempt.endpoint))
     engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS)
-    engine.last_kept = job_id
+    engine.last_written_job = job_id
     try:
         return engine.store.add(job, AttemptRow(plan.attempt, plan.to_json()), key)
     except KeyInUse:
@@ -223,7 +223,7 @@ def end_if_asked(engine: Engine, job: Job, ref: Ref) -> Job:
 def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
     """Store the ref of the newest attempt, and the backend's details of it."""
     engine.store.confirm(ref)
-    engine.submit_again[job_id] = time.monotonic() + ref.retry_after
+    engine.submit_due_at[job_id] = time.monotonic() + ref.retry_after
     submitted = Why(Reason.SUBMITTED, ref.step or words.sentence(Reason.SUBMITTED))
     return change(engine, job_id, lambda now: with_details(now, ref).with_reason(submitted))
 
@@ -245,7 +245,7 @@ def settle(engine: Engine, job: Job, *, ends: bool = True) -> bool:
     ref = engine.ref_of(job)
     if ref is not None and ref.ready:
         return True
-    if not job.cancel_asked and time.monotonic() < engine.submit_again.get(job.id, 0):
+    if not job.cancel_asked and time.monotonic() < engine.submit_due_at.get(job.id, 0):
         return False
     if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return False

@@ -51,14 +51,12 @@ class Watcher:
     poll_seconds: float | None = None  # None: as often as each backend says is polite
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
     _listeners: dict[Endpoint, Listener] = field(default_factory=dict[Endpoint, Listener])
-    _away: dict[Endpoint, str] = field(
-        default_factory=dict[Endpoint, str]
-    )  # why it cannot be used, as last logged
+    # endpoint -> why it cannot be used, as last logged
+    _away: dict[Endpoint, str] = field(default_factory=dict[Endpoint, str])
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
     _starting: threading.Lock = field(default_factory=threading.Lock)
-    _acting: set[threading.Thread] = field(
-        default_factory=set[threading.Thread]
-    )  # threads that finish their work before the watcher ends
+    # threads that finish their work before the watcher ends
+    _acting: set[threading.Thread] = field(default_factory=set[threading.Thread])
     _saw_live_jobs: bool = False  # in the last turn
 
     def run(self) -> None:
@@ -71,9 +69,8 @@ class Watcher:
             for listener in list(self._listeners.values()):
                 listener.close()
             for endpoint in list(self._paces):
-                self._safely(
-                    partial(self.engine.leave_watch, lease.of_watch(endpoint))
-                )  # if this fails, the lease expires
+                # if this fails, the lease expires
+                self._safely(partial(self.engine.leave_watch, lease.of_watch(endpoint)))
 
     def _run(self) -> None:
         self._work("deliveries", self.deliver)

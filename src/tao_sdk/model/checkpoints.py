@@ -28,9 +28,8 @@ EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, but not trained fur
 _FOLDERS = frozenset(
     {"train", "checkpoint", "checkpoints", "ckpt", "ckpts", "weights", "models", "safetensors"}
 )
-_NOT_OURS = frozenset(
-    {"inputs", "ptm", "pretrained", ".tao", ".cache"}
-)  # brought by the job, not made by it
+# brought by the job, not made by it
+_NOT_OURS = frozenset({"inputs", "ptm", "pretrained", ".tao", ".cache"})
 _COMPANIONS = frozenset({"optimizer", "optim", "scheduler", "scaler", "rng", "args"})
 _NAMES = frozenset(
     {"model", "weights", "checkpoint", "ckpt", "final", "best", "latest", "last"}
@@ -42,9 +41,8 @@ _STEP = lazy_compile(
     r"(?:^|[^a-z])(?:step|steps|iter|iteration)[=_. "
     r"-]*(\d{1,12})|^(?:checkpoint|ckpt|model)[-_](\d{1,12})$"
 )
-_COUNTED_FROM_ZERO = lazy_compile(
-    r"epoch=\d+|epoch_\d+_step_\d+"
-)  # as Lightning and TAO name them: the first is epoch 0
+# as Lightning and TAO name them: the first is epoch 0
+_COUNTED_FROM_ZERO = lazy_compile(r"epoch=\d+|epoch_\d+_step_\d+")
 
 _BARE_NUMBER = lazy_compile(r"(?:model|weights|checkpoint|ckpt)[-_.](\d{1,6})")
 _NUMBERED = lazy_compile(r"([a-z][a-z0-9_.-]*?)[-_.](\d{1,6})")  # any other word and a number

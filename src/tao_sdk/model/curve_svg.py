@@ -200,9 +200,8 @@ def _draw_best_mark(
     anchor, beside = ("start", 6) if x < (across.begin + across.end) / 2 else ("end", -6)
     yield f'<path class="best" d="M{x:.1f} {up.begin}V{up.end:g}"/>'
     if any(some.name == best.metric for some in series):
-        y = (
-            up.end + 12 if smaller_is_better(best.metric) else up.begin - 10
-        )  # away from such a curve
+        # the text stands away from such a curve
+        y = up.end + 12 if smaller_is_better(best.metric) else up.begin - 10
         yield (
             f'<text class="best-text" x="{x + beside:.1f}" y="{y:g}" text-anchor="{anchor}">'
             f"best {format_number(best.value)} in {progress.unit} {place}</text>"

@@ -2,7 +2,7 @@
 
 Here: the content of `endpoints:` in config.yaml, and the settings that a later process needs to
 reach a place again. Not here: the file itself (config_file.py), and which platforms there are
-(backends/registry.py).
+(backends/by_name.py).
 """
 
 from __future__ import annotations

@@ -298,9 +298,8 @@ def _read_value(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
     try:
         return kind.read(unwrap_value(value))
     except (ValueError, TypeError, KeyError, OverflowError):
-        shown = (
-            f"a {type(value).__name__}" if kind.pairs else repr(value)
-        )  # a mapping may hold secrets
+        # a mapping may hold secrets
+        shown = f"a {type(value).__name__}" if kind.pairs else repr(value)
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         clause = f"is {shown}; it must be {kind.allowed}"
         what = f"{where}{field.name} {clause}."

@@ -18,13 +18,8 @@ from tao_sdk.model.words import Why
 Endpoint = tuple[str, str]  # a platform, and which of its places: what one look of a backend covers
 
 
-KNOWN_DETAILS = (
-    "released",
-    "imported_from",
-    "results_at",
-    "asked_retries",
-    "attempt_started",
-)  # fields that are stored with the details
+# fields that are stored with the details
+KNOWN_DETAILS = ("released", "imported_from", "results_at", "asked_retries", "attempt_started")
 
 
 @dataclass(frozen=True)

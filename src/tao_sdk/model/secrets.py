@@ -12,9 +12,8 @@ from typing import Any, cast
 from tao_sdk.model.lazy_pattern import lazy_compile
 
 _SECRET_NAME = lazy_compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_NOT_SECRET = frozenset(
-    {"SSH_KEY_PATH", "TOKENIZERS_PARALLELISM"}
-)  # a path to a key is no key, a tokenizer no token
+# a path to a key is no key, a tokenizer no token
+_NOT_SECRET = frozenset({"SSH_KEY_PATH", "TOKENIZERS_PARALLELISM"})
 _ADDRESS = lazy_compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]*")
 _LOGIN = lazy_compile(r"(?<=://)[^/?#]*@")
 SHORTEST_REDACTED = 6  # shorter values occur in ordinary text; hiding them would hide the text

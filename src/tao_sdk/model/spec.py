@@ -7,7 +7,6 @@ Not here: how to run it on one backend (its options.py), and how a job file is r
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -299,6 +298,8 @@ def is_unicode(value: str | Mapping[str, str]) -> bool:
 
 def mint_id(name: str) -> str:
     """`<name>-<10 random letters and digits>`: a DNS label of at most 28 characters."""
+    import secrets
+
     tail = "".join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH))
     return f"{dns_label(name)}-{tail}"
 

@@ -11,21 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
 
-PART_END = (
-    ".tao-part"  # the end of a temporary file's name; no name with this end is ever a result's
-)
+# the end of a temporary file's name; no name with this end is ever a result's
+PART_END = ".tao-part"
 
 BLOCK = 1 << 20  # bytes
 
 
-def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.fsync) -> None:
-    """Replace the file at `path` by `data`. Raises OSError, and leaves nothing behind then.
-    `settle(fd)` makes the data outlive a power cut.
+def write(path: str, data: bytes, mode: int, sync: Callable[[int], None] = os.fsync) -> None:
+    """Replace the file at `path` by `data`. If that fails, raise OSError and leave no temporary
+    file. `sync(fd)` makes the data outlive a power cut.
     """
     with Replacing(path, mode) as file:
         file.write(data)
         file.flush()
-        settle(file.fileno())
+        sync(file.fileno())
 
 
 class Replacing:
@@ -59,8 +58,8 @@ def remove_file(path: str) -> None:
         return
 
 
-def unsettled(fd: int) -> None:
-    """Do not sync: the `settle` for a file that is rewritten at every start."""
+def no_sync(fd: int) -> None:
+    """Do not sync: the `sync` for a file that is rewritten at every start."""
 
 
 def temporary_name(path: str) -> str:
@@ -71,7 +70,7 @@ def temporary_name(path: str) -> str:
     return os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}{PART_END}")
 
 
-def now(folder: str) -> float:
+def file_system_time(folder: str) -> float:
     """The unix time by the clock of a folder's file system, which may be another host's; by our own
     clock if no file can be written there.
     """

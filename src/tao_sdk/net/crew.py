@@ -14,9 +14,8 @@ def start_thread(work: Callable[..., object], *arguments: object) -> threading.T
     """Start a thread that receives no signals. None if the machine allows no more threads."""
 
     def undisturbed() -> None:
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, signal.valid_signals()
-        )  # they belong to the main thread
+        # signals belong to the main thread
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         work(*arguments)
 
     thread = threading.Thread(target=undisturbed, daemon=True)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 
-NO_ROOM = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-)  # of an OSError: the disk, or the user's share of it, is full
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # the disk, or the user's share of it, is full
 
 
 class Failure(Exception):
@@ -34,7 +31,6 @@ def unwritable_failure(error: OSError, code: str, what: str, next: str = "") -> 
     """
     why = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     if error.errno in NO_ROOM:
-        return Failure(
-            "disk.full", what, why, "Free space there, or let the results lie elsewhere."
-        )
+        advice = "Free space there, or let the results lie elsewhere."
+        return Failure("disk.full", what, why, advice)
     return Failure(code, what, why, next)

@@ -10,7 +10,7 @@ from tao_sdk.net.file_names import cut
 from tao_sdk.net.http_source import HttpSource, validator
 from tao_sdk.net.proxy import basic_authorization
 from tao_sdk.net.source import Found
-from tao_sdk.net.wire import digits
+from tao_sdk.net.wire import parse_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ class HttpFile(HttpSource):
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always a file
-    """The file at an address, with its size and version. It requests one byte, because not every
-    server accepts HEAD and to learn if the server supports ranges. Raises Failure.
+    """The file at an address, with its size and version. Raises Failure.
+
+    It asks for the first byte only: some servers refuse HEAD, and the answer shows whether the
+    server supports ranges.
     """
     uri = percent.quote(uri, IN_ADDRESSES)
     if path_of(uri).endswith("/"):
@@ -88,7 +90,7 @@ def describe_file(answer: Answer, uri: str) -> tuple[str, int, str]:
         size = "0"
     else:
         size = answer.headers.get("content-length", "")
-    length = digits(size)
+    length = parse_number(size)
     version = ""
     if length == 0 or (length > 0 and ranges):
         version = validator(answer)
@@ -109,7 +111,7 @@ def lasting_query(uri: str) -> str:
     )
 
 
-def is_there(uri: str, web: Web) -> None:
+def require_data(uri: str, web: Web) -> None:
     """Raise Failure unless the file is there. Looking costs one request."""
     look(uri, "file", web)
 

@@ -20,14 +20,8 @@ if TYPE_CHECKING:
     from tao_sdk.net.web import Answer, Web
 
 EXPIRED = (400, 401, 403, 404, 410)
-WEIGHTS = (
-    ".pth",
-    ".pth.tar",
-    ".pt",
-    ".ckpt",
-    ".hdf5",
-    ".tlt",
-)  # a repository with one such file means that file
+# a repository with one such file means that file
+WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".hdf5", ".tlt")
 
 
 class HttpSource(Source):

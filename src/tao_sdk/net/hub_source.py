@@ -218,7 +218,7 @@ def find_single(repository: Repository, commit: str) -> dict[str, Any]:
     return entry
 
 
-def is_there(uri: str, web: Web) -> None:
+def require_data(uri: str, web: Web) -> None:
     """Raise the same Failures as `look`, without a full list; and those of reading one byte, which
     a gated repository refuses.
     """

@@ -29,9 +29,8 @@ class Journal:
         self.path = path
         self.parts: dict[str, Parts] = {}  # file and version -> start -> length, crc32
         self.finished: dict[str, str] = {}  # file and version -> its size and time
-        self.trusted: set[str] = (
-            set()
-        )  # files whose lines were all written since this machine booted
+        # files whose lines were all written since this machine booted
+        self.trusted: set[str] = set()
         self.resumed = False
         self.boot = boot_id()
         self.fd = -1

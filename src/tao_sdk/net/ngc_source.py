@@ -266,7 +266,7 @@ def open_artifact(uri: str, web: Web) -> tuple[Artifact, str]:
     return artifact, kind
 
 
-def is_there(uri: str, web: Web) -> None:
+def require_data(uri: str, web: Web) -> None:
     """Raise Failure, as `look` does, unless the artifact exists and its files can be listed."""
     artifact, kind = open_artifact(uri, web)
     next(artifact.list_files(kind), None)

@@ -32,7 +32,9 @@ def redirect_target(url: str, to: str) -> str:
     scheme, host, _ = split_url(onward)[0]
     if not in_one_line(onward):
         raise redirect_refused(
-            url, "an address", "It holds a character that cannot stand there, as the end of a line."
+            url,
+            "an address",
+            "It contains a character that no address can have, such as a line end.",
         )
     if scheme not in PORTS or not host:
         raise redirect_refused(url, onward, "Only http and https addresses are followed.")
@@ -40,8 +42,7 @@ def redirect_target(url: str, to: str) -> str:
         raise redirect_refused(
             url,
             onward,
-            "What is asked for by https is not taken from where "
-            "everybody on the way can change it.",
+            "An https address must not lead to http: anybody on the way could change the data.",
         )
     return onward
 
@@ -81,7 +82,7 @@ def is_control(char: str) -> bool:
     return char < " " or "\x7f" <= char <= "\x9f"
 
 
-def is_here(connection: Connection) -> bool:
+def ends_here(connection: Connection) -> bool:
     """True if the connection ends at this machine, or at an address that only it reaches."""
     if not connection.proxy:
         return is_local_address(connection.peer)

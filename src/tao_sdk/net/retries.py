@@ -7,7 +7,7 @@ import time
 from socket import gaierror
 
 from tao_sdk.net.unreachable import silent_host, unreachable
-from tao_sdk.net.wire import ProxyAway, Refused, digits
+from tao_sdk.net.wire import ProxyAway, ProxyRefused, parse_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,12 +117,12 @@ class Retry(Patience):
 
 def retry_after_seconds(value: str) -> float:
     """The seconds of a retry-after header, at most LONGEST_RETRY_AFTER; 0 for any other text."""
-    return min(LONGEST_RETRY_AFTER, float(max(0, digits(value))))
+    return min(LONGEST_RETRY_AFTER, float(max(0, parse_number(value))))
 
 
 def is_permanent(error: OSError) -> bool:
     """True if no retry helps: an untrusted certificate, or a proxy that refuses us."""
-    if isinstance(error, Refused):
+    if isinstance(error, ProxyRefused):
         return 400 <= error.status < 500 and error.status not in BUSY
     return type(error).__name__ == "SSLCertVerificationError"
 

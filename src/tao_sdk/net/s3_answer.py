@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 PAGES = ("<!doctype html", "<html")
 START = 500  # characters of a body that show its kind
 LONGEST_HOST = 200
-BUSY_PAGES = 500  # from this status on, a page may come from a load balancer before a busy store
+# a page with this status or more may come from the load balancer of a busy store
+SERVER_ERROR = 500
 
 
 def check_document(answer: Answer, root: str, store: Endpoint) -> None:
@@ -43,14 +44,14 @@ def is_html(answer: Answer) -> bool:
     return "html" in answer.headers.get("content-type", "").lower()
 
 
-def says_amazon(answer: Answer) -> bool:
+def has_amazon_headers(answer: Answer) -> bool:
     """True if the answer has headers of S3."""
     return any(name.startswith("x-amz-") for name in answer.headers)
 
 
 def is_page(answer: Answer) -> bool:
     """True if a refusal is a web page, not a store's own document."""
-    return answer.status < BUSY_PAGES and answer.text[:START].lstrip().lower().startswith(PAGES)
+    return answer.status < SERVER_ERROR and answer.text[:START].lstrip().lower().startswith(PAGES)
 
 
 def no_store(answer: Answer, store: Endpoint) -> Failure:

@@ -30,9 +30,8 @@ REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_REGION")
 AWS = (".amazonaws.com", ".amazonaws.com.cn")
 GLOBAL = "s3.amazonaws.com"  # AWS's endpoint without a region
 STYLES = ("AWS_S3_ADDRESSING_STYLE", "S3_ADDRESSING_STYLE")
-BETWEEN = str.maketrans(
-    "", "", "._-"
-)  # what may stand between the letters and digits of a bucket's name
+# what may stand between the letters and digits of a bucket's name
+BETWEEN = str.maketrans("", "", "._-")
 
 BUCKET_NAME = (
     "%(bucket)s cannot be the name of a bucket.",
@@ -53,9 +52,8 @@ class Endpoint:
         self.credentials = Credentials(web, on_aws=not self.endpoint)
         self.signers: dict[str, Signer] = {}
         self.regions: dict[str, str] = {}  # bucket -> its region, if a server said so
-        self.believed = (
-            -3600.0
-        )  # when it was seen to be a store, on the monotonic clock (s3_answer.py)
+        # when it was seen to be a store, on the monotonic clock (s3_answer.py)
+        self.believed = -3600.0
         self.skew = 0.0  # seconds that the server's clock is ahead of ours
         self.lock = threading.Lock()
         self.mine = threading.local()  # the keys that this thread's last request was signed with

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from tao_sdk.net.web import Web
 
 
-def is_there(uri: str, web: Web) -> None:
+def require_data(uri: str, web: Web) -> None:
     """Raise the Failure of s3_source.look if there is nothing. It does not list a whole folder."""
     from tao_sdk.net.s3 import S3
     from tao_sdk.net.s3_source import find_object, nothing_there

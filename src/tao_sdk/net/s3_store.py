@@ -7,11 +7,11 @@ from __future__ import annotations
 import time
 
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.s3_answer import has_root, is_html, no_store, says_amazon, wants_https
+from tao_sdk.net.s3_answer import has_amazon_headers, has_root, is_html, no_store, wants_https
 from tao_sdk.net.s3_endpoint import Endpoint, region_named
 from tao_sdk.net.s3_words import describe_refusal, refusal
 from tao_sdk.net.s3_xml import inner
-from tao_sdk.net.wire import digits, host_header, split_url
+from tao_sdk.net.wire import host_header, parse_number, split_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Store(Endpoint):
         is accepted if the bucket's listing comes from a store.
         """
         versioned = bool(answer.headers.get("etag"))
-        if says_amazon(answer) or (versioned and not is_html(answer)):
+        if has_amazon_headers(answer) or (versioned and not is_html(answer)):
             return
         if versioned and time.monotonic() - self.believed < RECENT:
             return
@@ -183,7 +183,7 @@ def head_entry(key: str, answer: Answer) -> Entry:
 
 def whole_number(text: str, key: str) -> int:
     """Parse the size of an object. Raises Failure for a text that is not a number."""
-    size = digits(text)
+    size = parse_number(text)
     if size < 0:
         raise Failure(
             "s3.listing", f"The store does not say how large {key} is.", f"It says {text[:40]!r}."

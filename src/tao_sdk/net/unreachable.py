@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.proxy import proxy_for
-from tao_sdk.net.wire import WANTS_LOGIN, ProxyAway, Refused
+from tao_sdk.net.wire import WANTS_LOGIN, ProxyAway, ProxyRefused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def unreachable(error: OSError, origin: Origin, env: Mapping[str, str]) -> Failu
     """The Failure for a server that was not reached, or for the proxy on the way to it."""
     server = f"{origin[1]}:{origin[2]}"
     proxy = proxy_for(origin, env)
-    if proxy and isinstance(error, (ProxyAway, Refused)):
+    if proxy and isinstance(error, (ProxyAway, ProxyRefused)):
         return proxy_failure(error, origin[0], server, proxy)
     through = f" through the proxy {proxy[0]}:{proxy[1]}" if proxy else ""
     code, what, next = WORDS[known_kind(error)]
@@ -77,7 +77,7 @@ def proxy_failure(error: OSError, scheme: str, server: str, proxy_at: Proxy) -> 
     """The Failure if the proxy is the reason. It does not show the proxy's login."""
     proxy, variable = f"{proxy_at[0]}:{proxy_at[1]}", f"{scheme.upper()}_PROXY"
     spare = "or name the server in NO_PROXY where it can be reached without one."
-    if not isinstance(error, Refused):
+    if not isinstance(error, ProxyRefused):
         what = f"The proxy {proxy} does not answer, on the way to {server}."
         return Failure(
             "web.proxy",

@@ -31,8 +31,8 @@ from tao_sdk.net.proxy import proxy_for
 from tao_sdk.net.redirects import (
     CARRIED,
     REDIRECTS,
+    ends_here,
     in_one_line,
-    is_here,
     redirect_refused,
     redirect_target,
 )
@@ -103,7 +103,7 @@ class Answer:
     @property
     def leads_outside(self) -> bool:
         """True if the addresses in this answer come from a server outside this machine."""
-        return self.outside or not is_here(self.connection)
+        return self.outside or not ends_here(self.connection)
 
     @property
     def text(self) -> str:
@@ -228,7 +228,7 @@ class Web:
         origin, target = split_url(url)
         while True:
             connection = self.take_connection(origin)
-            if outside and is_here(connection):
+            if outside and ends_here(connection):
                 connection.close()
                 why = "That is this machine itself, and a server of elsewhere told the address."
                 raise redirect_refused("", url, why)

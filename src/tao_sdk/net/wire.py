@@ -56,7 +56,7 @@ class CutShort(OSError):
     """The answer ended before its length was reached."""
 
 
-class Refused(OSError):
+class ProxyRefused(OSError):
     """The proxy refused the connection; `status` is its answer."""
 
     def __init__(self, status: int) -> None:
@@ -68,7 +68,7 @@ class ProxyAway(OSError):
     """The proxy itself was not reached, or does not answer like one. The text is the cause's."""
 
 
-def digits(text: str) -> int:
+def parse_number(text: str) -> int:
     """The number in a header's text; -1 if it is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < LONGEST_NUMBER else -1
 
@@ -81,7 +81,9 @@ def split_url(url: str) -> tuple[Origin, str]:
     host, port = authority, ""
     if ":" in authority.rpartition("]")[2]:
         host, _, port = authority.rpartition(":")
-    number = digits(port) if digits(port) >= 0 else PORTS.get(scheme.lower(), 80)
+    number = parse_number(port)
+    if number < 0:
+        number = PORTS.get(scheme.lower(), 80)
     if not target.startswith("/"):
         target = "/" + target
     return (scheme.lower(), host.strip("[]").lower(), number), target
@@ -154,7 +156,7 @@ class Connection:
     def open_tunnel(self, proxy: Proxy) -> None:
         try:
             self.ask_tunnel(proxy)
-        except Refused:
+        except ProxyRefused:
             raise
         except OSError as error:
             raise ProxyAway(error.strerror or str(error)) from error
@@ -168,7 +170,7 @@ class Connection:
         self.sock.sendall(head_of("CONNECT", where, headers))
         status, _ = self.read_head()
         if status != 200:
-            raise Refused(status)
+            raise ProxyRefused(status)
         self.held = b""
 
     def request(
@@ -189,9 +191,8 @@ class Connection:
         broke: OSError | None = None
         try:
             self.send_request(head, body)
-        except (
-            OSError
-        ) as error:  # the server may have answered before it had everything, and says why
+        except OSError as error:
+            # the server may have answered before it had everything, and says why
             broke = error
         try:
             self.status, self.headers = self.read_head()
@@ -200,7 +201,7 @@ class Connection:
                 raise broke from None
             raise
         if self.status == WANTS_LOGIN and self.proxy and self.origin[0] == "http":
-            raise Refused(self.status)
+            raise ProxyRefused(self.status)
         self.whole_sent = broke is None
         return self.status, self.headers
 
@@ -231,7 +232,7 @@ class Connection:
             return iter(())
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
             return self.read_chunked()
-        length = digits(self.headers.get("content-length", ""))
+        length = parse_number(self.headers.get("content-length", ""))
         return self.read_counted(length) if length >= 0 else self.read_until_closed()
 
     def read_counted(self, length: int) -> Iterator[memoryview]:
@@ -353,13 +354,13 @@ def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     """The status, and the headers by lower-case names. Values of a repeated header are joined."""
     lines: list[str] = head.decode("latin-1").split("\r\n")
     version, _, rest = lines[0].partition(" ")
-    if not version.startswith("HTTP/1.") or digits(rest[:3]) < 0:
+    if not version.startswith("HTTP/1.") or parse_number(rest[:3]) < 0:
         raise Garbled("this is no HTTP/1.1 server")
     headers: dict[str, str] = {"connection": "close"} if version == "HTTP/1.0" else {}
     for line in lines[1:]:
         name, _, value = line.partition(":")
         name, value = name.strip().lower(), value.strip()
-        headers[name] = (
-            headers[name] + ", " + value if name in headers and name != "connection" else value
-        )
+        if name in headers and name != "connection":
+            value = f"{headers[name]}, {value}"
+        headers[name] = value
     return int(rest[:3]), headers

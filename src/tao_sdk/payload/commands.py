@@ -20,7 +20,7 @@ from tao_sdk.model.fields import FieldError
 from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.payload.formats import json_line
 from tao_sdk.payload.rereading import Reading, reading
-from tao_sdk.payload.shell import HereDocument, Place, Spot, Word, scan
+from tao_sdk.payload.shell import HereDocument, QuoteState, Spot, Word, scan
 from tao_sdk.payload.values import Hole, Tree
 from tao_sdk.runner.document import Hole as Gap
 from tao_sdk.runner.document import Template
@@ -54,25 +54,28 @@ AROUND = 30  # characters of the command that an error shows on either side
 
 Value = str | Hole  # a value, or one that only the job knows
 
-# place -> how the shell is told to put a variable there
+# syntax -> how the shell is told to put a variable there
 REFERENCES = {
-    Place.WORD: '"${%s}"',
-    Place.SINGLE: "'\"${%s}\"'",
-    Place.DOUBLE: "${%s}",
-    Place.HERE: "${%s}",
-    Place.QUOTED_HERE: "${%s}",
-    Place.ARITHMETIC: "${%s}",
+    QuoteState.WORD: '"${%s}"',
+    QuoteState.SINGLE: "'\"${%s}\"'",
+    QuoteState.DOUBLE: "${%s}",
+    QuoteState.HERE: "${%s}",
+    QuoteState.QUOTED_HERE: "${%s}",
+    QuoteState.ARITHMETIC: "${%s}",
 }
-# place where no value can stand -> where that is, what to do
-REFUSED: Mapping[Place | Reading, tuple[str, str]] = {
-    Place.ANSI: ("inside $'...'", "Close the quote before it: $'...'{x}."),
-    Place.BACKQUOTE: ("inside backquotes", "Write $(...) instead of the backquotes."),
-    Place.EXPANSION: (
+# syntax in which no value can stand -> where that is, what to do
+REFUSED: Mapping[QuoteState | Reading, tuple[str, str]] = {
+    QuoteState.ANSI: ("inside $'...'", "Close the quote before it: $'...'{x}."),
+    QuoteState.BACKQUOTE: ("inside backquotes", "Write $(...) instead of the backquotes."),
+    QuoteState.EXPANSION: (
         "inside ${...}",
         "Give it to a variable of your own before, v={x}, and use that.",
     ),
-    Place.DELIMITER: ("in the delimiter of a here-document", "Write a fixed word, such as EOF."),
-    Place.ESCAPED: (
+    QuoteState.DELIMITER: (
+        "in the delimiter of a here-document",
+        "Write a fixed word, such as EOF.",
+    ),
+    QuoteState.ESCAPED: (
         "behind a backslash",
         "Leave the backslash out, or write '...' around what is not a placeholder.",
     ),
@@ -170,7 +173,7 @@ def replaced_spots(command: str, values: Mapping[str, object]) -> list[Spot]:
     """The placeholders of a command. One in a comment stays as it is: nothing reads it."""
     spans = [match.span() for match in placeholders(command, values)]
     spots = scan(command, spans).spots if spans else []
-    return [spot for spot in spots if spot.place is not Place.COMMENT]
+    return [spot for spot in spots if spot.quoting is not QuoteState.COMMENT]
 
 
 def refuse_spot(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> None:
@@ -198,12 +201,12 @@ def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: V
             refuse_code(command, spot, value, variables)
 
 
-def forbidden_place(spot: Spot, read_as: Reading | None) -> Place | Reading | None:
-    """The place or reading that forbids a value here; None if a value can stand here."""
+def forbidden_place(spot: Spot, read_as: Reading | None) -> QuoteState | Reading | None:
+    """The syntax or reading that forbids a value here; None if a value can stand here."""
     if spot.document and spot.document.quoted and not PLAIN.issuperset(spot.document.delimiter):
-        return Place.DELIMITER
-    if spot.place in REFUSED:
-        return spot.place
+        return QuoteState.DELIMITER
+    if spot.quoting in REFUSED:
+        return spot.quoting
     if read_as in REFUSED:
         return read_as
     return None
@@ -357,7 +360,7 @@ def edit_word(command: str, spot: Spot, values: Sequence[Value], variables: Vari
     for value in values:
         if pieces:
             pieces.append(" ")
-        reference = REFERENCES[spot.place] % variables.name(value)
+        reference = REFERENCES[spot.quoting] % variables.name(value)
         if is_whole(value):
             pieces.append(when_there(value, before + reference + after))
         else:
@@ -396,7 +399,7 @@ def unquote_document(command: str, document: HereDocument, spots: Sequence[Spot]
 def appended_word(value: Value, variables: Variables) -> list[str | Gap]:
     if isinstance(value, str) and value and PLAIN.issuperset(value):
         return [" ", value]
-    reference = REFERENCES[Place.WORD] % variables.name(value)
+    reference = REFERENCES[QuoteState.WORD] % variables.name(value)
     if is_whole(value):
         return [when_there(value, f" {quote_word(dashed(value.key))} {reference}")]
     return [" ", reference]

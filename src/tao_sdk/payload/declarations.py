@@ -88,14 +88,14 @@ def refuse_misspelt(place: str, about: Mapping[str, object]) -> None:
             )
 
 
-def refuse_wrong(place: str, about: Mapping[str, object]) -> None:
+def refuse_unknown_type(place: str, about: Mapping[str, object]) -> None:
     """Raise SpecError for an unknown type, or an `optional` that is no bool: it would be taken for
     another.
     """
     kind = about.get("type")
     if kind not in (None, "", *KINDS):
         raise SpecError(f"{place} has the type {short(kind)}.", f"It can be {', '.join(KINDS)}.")
-    refuse_no_truth(place, "optional", about.get("optional"))
+    refuse_not_bool(place, "optional", about.get("optional"))
 
 
 def refuse_path_as_type(field: str, key: str, about: Mapping[str, object]) -> None:
@@ -154,7 +154,7 @@ def read_options(place: str, about: Mapping[str, object]) -> Options:
 def extract_option(place: str, about: Mapping[str, object]) -> str:
     """`parent`, `yes` or `no`; "" if the declaration does not say. Raises SpecError."""
     for name in ("extract", "extract_to_parent"):
-        refuse_no_truth(place, name, about.get(name))
+        refuse_not_bool(place, name, about.get(name))
     extract, to_parent = about.get("extract"), about.get("extract_to_parent")
     if to_parent and extract is False:
         raise SpecError(
@@ -167,8 +167,8 @@ def extract_option(place: str, about: Mapping[str, object]) -> str:
     return EXTRACT_WORDS[cast("bool | None", extract)]
 
 
-def refuse_no_truth(place: str, name: str, value: object) -> None:
-    """Raise SpecError for an attribute that is neither true nor false."""
+def refuse_not_bool(place: str, name: str, value: object) -> None:
+    """Raise SpecError for an attribute that is given and is no bool."""
     if value is not None and not isinstance(value, bool):
         raise SpecError(
             f"{place} has {name}: {short(value)}.", "It is true or false.", "Write one of these."

@@ -30,7 +30,7 @@ from tao_sdk.payload.declarations import (
     read_options,
     read_target,
     refuse_path_as_type,
-    refuse_wrong,
+    refuse_unknown_type,
 )
 from tao_sdk.payload.job_paths import path_inputs
 from tao_sdk.payload.keys import Step, child, joined, lookup, put, steps
@@ -63,7 +63,7 @@ class SpecKeys:
         found: list[Input] = []
         for key, about in declared_pairs("inputs", wanted):
             refuse_path_as_type(self.name, key, about)
-            refuse_wrong(f"inputs[{key!r}]", about)
+            refuse_unknown_type(f"inputs[{key!r}]", about)
             if is_literal(about):
                 self.literal.append((self.way(key), str(about["type"])))
             else:
@@ -172,7 +172,7 @@ class SpecKeys:
         declared = declared_pairs("outputs", wanted)
         keys = [key for key, _ in declared]
         for key, about in declared:
-            refuse_wrong(f"outputs[{key!r}]", about)
+            refuse_unknown_type(f"outputs[{key!r}]", about)
             self.refuse_path(key)
             self.refuse_nearly(key, keys)
         found = [self.output(key, about) for key, about in declared if not is_literal(about)]
@@ -434,7 +434,7 @@ def data_input(wanted: Input) -> DataInput:
         key=wanted["key"],
         uri=uri,
         scheme=scheme(uri),
-        path=path_of(uri) if schemes.is_here(uri) else "",
+        path=path_of(uri) if schemes.is_local_path(uri) else "",
         patterns=tuple(wanted["options"].get("patterns", ())),
         selective=named_files(wanted),
         target=wanted["target"],
@@ -515,7 +515,7 @@ def named_outputs(outputs: Sequence[Output]) -> Iterator[str]:
     """The absolute paths and the addresses that the spec has for its outputs."""
     for output in outputs:
         value = output["value"]
-        if not schemes.is_here(value):
+        if not schemes.is_local_path(value):
             yield value
         elif posixpath.isabs(path_of(value)):
             yield path_of(value)

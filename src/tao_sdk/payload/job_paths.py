@@ -20,7 +20,7 @@ from tao_sdk.payload.declarations import (
     declared_pairs,
     read_attributes,
     read_options,
-    refuse_wrong,
+    refuse_unknown_type,
 )
 from tao_sdk.payload.values import short
 from tao_sdk.runner.document import Copy, Input, Options
@@ -54,7 +54,7 @@ def path_input(path: object, about: object) -> Input:
     if not isinstance(about, str):
         given = read_attributes("inputs", path, about)
     uri, place = given.get("uri"), f"inputs[{path!r}]"
-    refuse_wrong(place, given)
+    refuse_unknown_type(place, given)
     if not isinstance(path, str) or not path or scheme(path):
         raise FieldError(
             "inputs",
@@ -87,7 +87,7 @@ def path_outputs(wanted: Declared) -> list[Copy]:
     declared = declared_pairs("outputs", wanted)
     for path, about in declared:
         refuse_address(path, about)
-        refuse_wrong(f"outputs[{path!r}]", about)
+        refuse_unknown_type(f"outputs[{path!r}]", about)
     paths = [path for path, about in declared if about.get("type") != "text"]
     distinct = {posixpath.normpath(path): path for path in paths}
     for path, given in distinct.items():

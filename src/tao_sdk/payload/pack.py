@@ -15,8 +15,8 @@ from tao_sdk.payload.kept_program import find_program
 from tao_sdk.runner.document import Document, Input
 from tao_sdk.runner.inputs.archive_names import must_unpack
 
-# Without python3 the shell tells the event that the runner would: rules read its code, people the
-# line before it.
+# Without python3 the shell reports what the runner would: the event is for the rules, the line
+# before it for people.
 SHELL = """\
 b='{bootstrap}'
 for p in python3 /usr/bin/python3 /usr/local/bin/python3 /opt/conda/bin/python3 ''; do

@@ -12,7 +12,7 @@ from tao_sdk.payload.declared import read_data
 from tao_sdk.payload.entrypoint import packed_job
 
 
-def prepare_job(spec: JobSpec, packed: str = "") -> PreparedJob:
+def pack_spec(spec: JobSpec, packed: str = "") -> PreparedJob:
     """The spec with its data and its shell text. `packed`: the shell text that was made of the spec
     before; "" to make it.
 

@@ -28,7 +28,7 @@ from tao_sdk.payload.script_programs import (
     program_name,
     takes_input,
 )
-from tao_sdk.payload.shell import Outer, Place, Simple, Spot, Word
+from tao_sdk.payload.shell import Outer, QuoteState, Simple, Spot, Word
 
 
 class Reading(Enum):
@@ -66,7 +66,7 @@ def reading(text: str, spot: Spot, several: bool = False) -> Reading | None:
     """The way in which the value at this spot of the command `text` is read once more; None if it
     is only a value. `several`: more values follow it, each a word.
     """
-    if spot.place is Place.ARITHMETIC:
+    if spot.quoting is QuoteState.ARITHMETIC:
         return Reading.NUMBER
     command = holding_command(spot)
     if command is None:
@@ -177,7 +177,7 @@ def runs_word(text: str, command: Simple, word: Word) -> bool:
 def rereads_word(text: str, command: Simple, word: Word) -> bool:
     """True if a whole word of the command is read once more."""
     start = max(word.start, text.find("$(", word.start, word.end))  # OPTIND=$(echo 1)
-    spot = Spot(start, word.end, Place.WORD, word, command)
+    spot = Spot(start, word.end, QuoteState.WORD, word, command)
     return argument_reading(text, spot, command) not in (None, Reading.OPTION)
 
 
@@ -224,7 +224,7 @@ def names_program(text: str, command: Simple, word: Word) -> bool:
     first = first_program(words)
     if index <= first or words[first] in WRAPPERS:
         return True
-    spot = Spot(word.start, word.end, Place.WORD, word, command)
+    spot = Spot(word.start, word.end, QuoteState.WORD, word, command)
     return argument_reading(text, spot, command, several=True) is not None
 
 

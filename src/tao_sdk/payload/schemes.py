@@ -159,7 +159,7 @@ def results_root(root: str) -> str:
     else:
         check_output(root, place)
     check_bucket(root, place)
-    if is_here(root):
+    if is_local_path(root):
         return path_of(root)
     return "s3" + root[len("s3") :]  # the scheme may be in capitals
 
@@ -180,6 +180,6 @@ def no_bucket(uri: str, place: str) -> SpecError:
     return SpecError(UNPRINTABLE.sub("?", told), next=advice)
 
 
-def is_here(uri: str) -> bool:
+def is_local_path(uri: str) -> bool:
     """True for a path of the machine itself, which needs no fetch."""
     return MODULES.get(scheme(uri)) == "local"

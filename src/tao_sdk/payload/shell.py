@@ -31,7 +31,7 @@ MARK = lazy_compile(r"&&|\|\||[()\n]|[<>](?!\()")  # separates words inside [[ .
 DESCRIPTOR = lazy_compile(r"[0-9]+|\{\w+\}")  # 2>file, {log}>file
 
 
-class Place(Enum):
+class QuoteState(Enum):
     """The syntax around a placeholder."""
 
     WORD = "word"  # no quotes
@@ -108,7 +108,7 @@ class Spot:
 
     start: int
     end: int
-    place: Place
+    quoting: QuoteState
     word: Word | None = None
     command: Simple | None = None
     document: HereDocument | None = None
@@ -277,7 +277,7 @@ class Scanner:
 
     def read_placeholder(self, line: Line) -> None:
         line.begin_word(self.at)
-        self.note_placeholder(Place.WORD, line)
+        self.note_placeholder(QuoteState.WORD, line)
 
     def read_blank(self, line: Line) -> None:
         line.end_word(self.at)
@@ -296,7 +296,7 @@ class Scanner:
         word = line.begin_word(self.at)
         end = self.subscript_end(word)
         if end:
-            self.read_region(Place.ARITHMETIC, end, line)
+            self.read_region(QuoteState.ARITHMETIC, end, line)
         else:
             self.read_piece(line, UNQUOTED)
 
@@ -327,7 +327,7 @@ class Scanner:
         depth = 0
         while self.at < self.stop:
             if self.at in self.spans:
-                self.note_placeholder(Place.WORD, line)
+                self.note_placeholder(QuoteState.WORD, line)
                 continue
             char = self.text[self.at]
             self.read_piece(line, UNQUOTED)
@@ -337,7 +337,7 @@ class Scanner:
 
     def read_comment(self, _: Line) -> None:
         end = self.text.find("\n", self.at, self.stop)
-        self.read_region(Place.COMMENT, self.stop if end < 0 else end)
+        self.read_region(QuoteState.COMMENT, self.stop if end < 0 else end)
         self.takes_more = self.at < len(self.text)
 
     def read_operator(self, line: Line) -> None:
@@ -376,7 +376,7 @@ class Scanner:
         delimiter = QUOTED.sub(lambda match: match[1] or match[2] or match[3] or "", here[2])
         document = HereDocument(delimiter, here.span(2), bool(here[1]), line.command)
         self.announced.append(document)
-        self.read_region(Place.DELIMITER, here.end())
+        self.read_region(QuoteState.DELIMITER, here.end())
 
     def read_target(self, line: Line, operator: str) -> None:
         self.end_descriptor(line)
@@ -397,7 +397,7 @@ class Scanner:
         """
         end = 0 if line.word else self.arithmetic_end(self.at)
         if end:
-            self.read_region(Place.ARITHMETIC, end, line)
+            self.read_region(QuoteState.ARITHMETIC, end, line)
         elif function := FUNCTION.match(self.text, self.at):
             line.end_word(self.at)
             line.command.defines = True
@@ -418,21 +418,21 @@ class Scanner:
     def read_escape(self, line: Line) -> None:
         self.at += 1
         if self.at in self.spans:
-            self.note_placeholder(Place.ESCAPED, line)
+            self.note_placeholder(QuoteState.ESCAPED, line)
         else:
             self.at += 1
 
     def read_backquotes(self, line: Line) -> None:
-        self.read_region(Place.BACKQUOTE, self.quote_end(self.at + 1, "`", escapes=True), line)
+        self.read_region(QuoteState.BACKQUOTE, self.quote_end(self.at + 1, "`", escapes=True), line)
 
     def read_single_quotes(self, line: Line) -> None:
-        self.read_region(Place.SINGLE, self.quote_end(self.at + 1, "'", escapes=False), line)
+        self.read_region(QuoteState.SINGLE, self.quote_end(self.at + 1, "'", escapes=False), line)
 
     def read_double_quotes(self, line: Line) -> None:
         self.at += 1
         while self.at < self.stop:
             if self.at in self.spans:
-                self.note_placeholder(Place.DOUBLE, line)
+                self.note_placeholder(QuoteState.DOUBLE, line)
             elif self.text[self.at] == '"':
                 self.at += 1
                 return
@@ -443,21 +443,21 @@ class Scanner:
         """Read $((...)), $(...), ${...}, $[...], or a variable."""
         start = self.text[self.at : self.at + 2]
         if end := self.arithmetic_end(self.at + 1):
-            self.read_region(Place.ARITHMETIC, end, line)
+            self.read_region(QuoteState.ARITHMETIC, end, line)
         elif start == "$(":
             self.at += 2
             self.read_commands(line)
         elif start == "${":
-            self.read_region(Place.EXPANSION, self.bracket_end(self.at + 1, "{", "}"), line)
+            self.read_region(QuoteState.EXPANSION, self.bracket_end(self.at + 1, "{", "}"), line)
         elif start == "$[":
-            self.read_region(Place.ARITHMETIC, self.bracket_end(self.at + 1, "[", "]"), line)
+            self.read_region(QuoteState.ARITHMETIC, self.bracket_end(self.at + 1, "[", "]"), line)
         else:
             self.at += 1
 
     def read_unquoted_dollar(self, line: Line) -> None:
         """Read the same, and $'...', which is nothing special inside quotes."""
         if self.text.startswith("$'", self.at):
-            self.read_region(Place.ANSI, self.quote_end(self.at + 2, "'", escapes=True), line)
+            self.read_region(QuoteState.ANSI, self.quote_end(self.at + 2, "'", escapes=True), line)
         else:
             self.read_dollar(line)
 
@@ -468,7 +468,7 @@ class Scanner:
             stop, after = self.find_delimiter(document)
             document.body = (self.at, stop)
             if document.quoted:
-                self.read_region(Place.QUOTED_HERE, stop, document=document)
+                self.read_region(QuoteState.QUOTED_HERE, stop, document=document)
             else:
                 self.read_expanded_lines(document)
             self.at = after
@@ -495,27 +495,31 @@ class Scanner:
         line.command = document.command
         while self.at < self.stop:
             if self.at in self.spans:
-                self.note_placeholder(Place.HERE, document=document)
+                self.note_placeholder(QuoteState.HERE, document=document)
             else:
                 self.read_piece(line, EXPANDED)
         self.stop = stop
 
     def note_placeholder(
-        self, place: Place, line: Line | None = None, document: HereDocument | None = None
+        self, quoting: QuoteState, line: Line | None = None, document: HereDocument | None = None
     ) -> None:
         """Note the placeholder that starts here, and go behind it."""
         word, command = (line.word, line.command) if line else (None, None)
         end = self.spans[self.at]
-        self.spots.append(Spot(self.at, end, place, word, command, document, self.commands))
+        self.spots.append(Spot(self.at, end, quoting, word, command, document, self.commands))
         self.at = end
 
     def read_region(
-        self, place: Place, end: int, line: Line | None = None, document: HereDocument | None = None
+        self,
+        quoting: QuoteState,
+        end: int,
+        line: Line | None = None,
+        document: HereDocument | None = None,
     ) -> None:
-        """Read text up to `end`, all of it in the one Place."""
+        """Read text up to `end`, all of it in the one QuoteState."""
         while self.at < end:
             if self.at in self.spans:
-                self.note_placeholder(place, line, document)
+                self.note_placeholder(quoting, line, document)
             else:
                 self.at += 1
 

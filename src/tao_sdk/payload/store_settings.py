@@ -34,7 +34,7 @@ def check_key(name: str, value: str) -> None:
     raise CredentialError(
         f"{name} contains a newline or another character that no key has.",
         "It could not stand in the header of a request.",
-        f"Set {name} again; a line end copied along with it is enough.",
+        f"Set {name} again, without the line end that was copied with it.",
     )
 
 

@@ -1,5 +1,5 @@
 """LeptonSDK: not part of this version. Importing it says so."""
 
-from tao_sdk.backends.registry import not_built
+from tao_sdk.backends.by_name import not_built
 
 raise not_built("lepton")

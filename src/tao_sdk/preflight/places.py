@@ -111,14 +111,14 @@ class Buckets:
         )
 
     def look(self, address: str) -> Seen | None:
-        from tao_sdk.net.s3_presence import is_there
+        from tao_sdk.net.s3_presence import require_data
 
         kind = scheme(address)
         try:
             if kind == "s3":
-                is_there(address, self.web)
+                require_data(address, self.web)
                 return Seen(self.is_folder(address))
-            import_module(f"tao_sdk.net.{MODULES[kind]}").is_there(address, self.web)
+            import_module(f"tao_sdk.net.{MODULES[kind]}").require_data(address, self.web)
         except Failure as failure:
             if failure.code == "input.nothing":
                 return None

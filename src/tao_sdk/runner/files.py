@@ -1,5 +1,5 @@
-"""The files packed with the job, such as a trainer or a config. They are written to the job file's
-paths before anything else starts.
+"""The files packed with the job, such as a trainer or a config. They are written, before anything
+else starts, to the paths that the job file gives them.
 """
 
 from __future__ import annotations
@@ -9,10 +9,6 @@ import os
 from tao_sdk.net import atomic
 from tao_sdk.net.failure import unwritable_failure
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 
 def write_files(paths: list[str], blobs: list[bytes]) -> int:
     """Write each file; relative paths are below the current folder. A script (#!) is executable.
@@ -21,7 +17,7 @@ def write_files(paths: list[str], blobs: list[bytes]) -> int:
     for path, blob in zip(paths, blobs):
         try:
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-            atomic.write(path, blob, 0o700 if blob.startswith(b"#!") else 0o600, atomic.unsettled)
+            atomic.write(path, blob, 0o700 if blob.startswith(b"#!") else 0o600, atomic.no_sync)
         except OSError as error:
             raise unwritable_failure(
                 error,

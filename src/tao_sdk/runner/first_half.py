@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from tao_sdk.runner.document import Document
     from tao_sdk.runner.outputs.bucket import Bucket
-    from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
+    from tao_sdk.runner.results_folder import ResultsFolder
     from tao_sdk.runner.signals import Signals
 
 
@@ -30,16 +30,18 @@ class FirstHalf:
     def __init__(
         self,
         document: Document,
-        place: Place,
+        results: ResultsFolder,
         report: Report,
         signals: Signals,
         env: Mapping[str, str],
     ) -> None:
-        self.document, self.place, self.report, self.signals = document, place, report, signals
+        self.document, self.results, self.report, self.signals = document, results, report, signals
         self.env = env
         self.values: dict[str, str] = {}
         self.tell_changed_inputs: Callable[[], object] = dict
         self.buckets: list[Bucket] = []
+        self.ephemeral = False
+        self.log = -1
 
     def run(self, blobs: list[bytes]) -> None:
         """Run every stage in turn, until the command has begun."""
@@ -58,8 +60,8 @@ class FirstHalf:
         from tao_sdk.runner import files
 
         if self.starts_in_work():
-            make_writable(self.place.work_folder, "The job's work folder")
-            os.chdir(self.place.work_folder)
+            make_writable(self.results.work_folder, "The job's work folder")
+            os.chdir(self.results.work_folder)
         size = files.write_files(self.document["files"], blobs)
         seconds = round(time.monotonic() - started, 3)
         rate = round(size / max(0.001, seconds))
@@ -70,32 +72,36 @@ class FirstHalf:
         instead. Raises Failure if it is needed.
         """
         if not self.keeps_results():
-            self.place.remote = ""
-        sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
+            self.results.remote = ""
+        sends = bool(self.results.remote) or any(map(in_bucket, self.document["outputs"]))
         try:
-            make_writable(self.place.folder, "This job's results")
+            make_writable(self.results.folder, "This job's results")
             with private.Unshared():
-                make_writable(self.place.own_folder, "This job's results")
+                make_writable(self.results.own_folder, "This job's results")
         except Failure as failure:
-            if self.keeps_results() and not self.place.remote:
+            if self.keeps_results() and not self.results.remote:
                 raise
             if not sends:
                 self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
-            self.place.make_private(kept=sends)
-        start = self.place.work_folder if self.starts_in_work() else os.getcwd()
+            self.results.make_private(kept=sends)
+        self.place_copies()
+        if sends:
+            self.open_buckets()
+
+    def place_copies(self) -> None:
+        """Make the paths of the job's copies absolute, and note which are optional."""
+        start = self.results.work_folder if self.starts_in_work() else os.getcwd()
         for copy in self.document["copies"]:
             copy["path"] = os.path.join(start, copy["path"])
         if self.document["copies"]:
             from tao_sdk.runner.outputs.brought import jobs_beside
 
-            self.place.neighbours = jobs_beside(self.place)
-            self.place.optional = frozenset(
+            self.results.neighbours = jobs_beside(self.results)
+            self.results.optional = frozenset(
                 os.path.abspath(copy["path"])
                 for copy in self.document["copies"]
                 if copy["optional"]
             )
-        if sends:
-            self.open_buckets()
 
     def starts_in_work(self) -> bool:
         """True if the command starts in the job's own work folder, where its relative files are."""
@@ -107,7 +113,7 @@ class FirstHalf:
         """
         from tao_sdk.runner.outputs.bucket import SHARE, open_buckets
 
-        self.buckets = open_buckets(self.document, self.place, self.env, self.report.queue_event)
+        self.buckets = open_buckets(self.document, self.results, self.env, self.report.queue_event)
         self.report.tell_queued()
         self.signals.share = 1 - SHARE
 
@@ -125,42 +131,42 @@ class FirstHalf:
 
             mount = self.document["mount_path"]
             self.values, self.tell_changed_inputs = fetch.fetch_inputs(
-                self.document["inputs"], self.place, mount, self.env, self.report
+                self.document["inputs"], self.results, mount, self.env, self.report
             )
 
     def write_spec(self) -> None:
         self.report.tell_stage("spec")
-        self.values.update(make_places(self.document["outputs"], self.place))
+        self.values.update(make_places(self.document["outputs"], self.results))
         if self.document["copies"]:
             from tao_sdk.runner.outputs.brought import make_folders
 
             make_folders(self.document["copies"])
-        if self.document["resume"] and self.place.resume:
+        if self.document["resume"] and self.results.resume:
             from tao_sdk.runner.outputs import resume
 
             self.values.update(
-                resume.resume_values(self.document, self.place, self.buckets, self.report)
+                resume.resume_values(self.document, self.results, self.buckets, self.report)
             )
         if self.document["spec"]:
             from tao_sdk.runner import spec
 
             path = spec.write_spec(
-                self.document["spec"], self.values, self.place.folder, self.document["format"]
+                self.document["spec"], self.values, self.results.folder, self.document["format"]
             )
             self.values["{config_path}"] = path
 
     def start_command(self) -> None:
-        self.ephemeral = not self.place.kept and self.keeps_results()
+        self.ephemeral = not self.results.kept and self.keeps_results()
         if self.ephemeral:
             from tao_sdk.runner.trouble import warn_ephemeral
 
-            warn_ephemeral(self.place.folder, self.report)
+            warn_ephemeral(self.results.folder, self.report)
         self.report.tell_stage("command")
         self.report.alone = False
         self.started = time.monotonic()
         self.command = Command(self.command_text(), self.report, self.signals)
         self.log = self.open_log()
-        self.command.start({**self.env, "TAO_RESULTS_DIR": self.place.folder})
+        self.command.start({**self.env, "TAO_RESULTS_DIR": self.results.folder})
 
     def command_text(self) -> str:
         try:
@@ -174,18 +180,18 @@ class FirstHalf:
         """Open the log file for the command's output. -1 if no results are kept, or, with a
         warning, if it cannot be written.
         """
-        if self.place.nobodys:
+        if self.results.nobodys:
             return -1
         try:
-            for bucket in self.buckets[-1:] if self.place.remote else ():
+            for bucket in self.buckets[-1:] if self.results.remote else ():
                 bucket.fetch_log()
-            self.place.set_aside_log()
+            self.results.set_aside_log()
             return os.open(
-                self.place.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+                self.results.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
             )
         except OSError as error:
             from tao_sdk.runner.trouble import unkept_log
 
-            what = f"The log cannot be kept: {self.place.log_path}"
+            what = f"The log cannot be kept: {self.results.log_path}"
             self.report.tell_event("warning", **unkept_log(what, f"{error.strerror}."))
             return -1

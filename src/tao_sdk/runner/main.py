@@ -9,8 +9,8 @@ import os
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner.first_half import FirstHalf
-from tao_sdk.runner.place import Place
 from tao_sdk.runner.report import OWN_FAILURE, Report, Stopped, secrets_of
+from tao_sdk.runner.results_folder import ResultsFolder
 from tao_sdk.runner.signals import Signals
 
 TYPE_CHECKING = False
@@ -25,10 +25,10 @@ def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
     ends.
     """
     report = Report(secrets_of(env))
-    place = Place(env, document["job_id"])
-    signals = Signals(place)
+    results = ResultsFolder(env, document["job_id"])
+    signals = Signals(results)
     try:
-        job = FirstHalf(document, place, report, signals, env)
+        job = FirstHalf(document, results, report, signals, env)
         job.run(blobs)
         from tao_sdk.runner.second_half import SecondHalf
 

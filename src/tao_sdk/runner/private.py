@@ -9,12 +9,8 @@ import os
 import stat
 
 OTHERS_WRITE = 0o022  # write rights of the group and of everybody else
-NOT_OURS = (
-    errno.EPERM,
-    errno.ELOOP,
-    errno.ENXIO,
-    errno.EISDIR,
-)  # errors of `read_file` for anything but a file of ours
+# errors of `read_file` for anything but a file of ours
+NOT_OURS = (errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EISDIR)
 
 
 def random_path() -> str:

@@ -44,9 +44,8 @@ class Command:
         """
         self.signals.hold = True
         out = os.pipe()
-        err = (
-            out if self.report.one_stream else os.pipe()
-        )  # with one pipe, the output keeps its order
+        # with one pipe, the output keeps its order
+        err = out if self.report.one_stream else os.pipe()
         try:
             self.pid = os.posix_spawn(
                 *self.shell_arguments(),

@@ -27,7 +27,7 @@ class SecondHalf:
     """The rest of a job whose command has started."""
 
     def __init__(self, job: FirstHalf) -> None:
-        self.job, self.place, self.report = job, job.place, job.report
+        self.job, self.results, self.report = job, job.results, job.report
         self.relay = Relay(job.command, job.log)
         self.keeper: Keeper | None = None
 
@@ -43,14 +43,14 @@ class SecondHalf:
 
     def start_keeping(self) -> None:
         """Start to keep the results up to date, if they are kept at all."""
-        if self.place.nobodys:
+        if self.results.nobodys:
             return
         destinations: list[Destination] = [*self.job.buckets]
-        if not self.place.remote:
+        if not self.results.remote:
             from tao_sdk.runner.outputs.folder import Folder
 
-            destinations.insert(0, Folder(self.job.document, self.place))
-        self.keeper = Keeper(destinations, self.place, self.report, self.job.signals)
+            destinations.insert(0, Folder(self.job.document, self.results))
+        self.keeper = Keeper(destinations, self.results, self.report, self.job.signals)
         self.keeper.start(self.relay.wake_up)
 
     def wait_for_command(self) -> int:
@@ -61,18 +61,18 @@ class SecondHalf:
         code = self.judged or exit_code(status)
         signal = os.WTERMSIG(status)  # 0 if it exited
         seconds = round(time.monotonic() - self.job.started, 3)
-        full = full_folders(self.place.folder) if code else []
+        full = full_folders(self.results.folder) if code else []
         more = {"full": ", ".join(full)} if full else {}
         self.report.tell_event("ended", exit_code=code, signal=signal, seconds=seconds, **more)
         if self.job.ephemeral:
-            warn_ephemeral(self.place.folder, self.report)
-            self.report.log_warning(lost_results(self.place.folder))
+            warn_ephemeral(self.results.folder, self.report)
+            self.report.log_warning(lost_results(self.results.folder))
         return code
 
     def keep_outputs(self, code: int) -> bool:
         """Keep the command's results, however it ended. False if that failed."""
         self.report.tell_stage("outputs")
-        if not code and not self.place.rank:
+        if not code and not self.results.rank:
             self.warn_missing()
         try:
             if self.keeper:
@@ -80,8 +80,8 @@ class SecondHalf:
         except Failure as failure:
             self.report.tell_failure(failure)
             return False
-        if self.place.private:
-            self.place.remove_private()
+        if self.results.private:
+            self.results.remove_private()
         return True
 
     def warn_missing(self) -> None:

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-    from tao_sdk.runner.place import Place
+    from tao_sdk.runner.results_folder import ResultsFolder
 
 FORWARDED = (
     signal.SIGTERM,
@@ -29,11 +29,8 @@ FORWARDED = (
     signal.SIGUSR2,
     signal.SIGQUIT,
 )
-ENDING = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGQUIT,
-)  # requests to end: the grace period begins
+# requests to end: the grace period begins
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; the command should not
 
 
@@ -42,8 +39,8 @@ class Signals:
     not even as process 1 of a container.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, results: ResultsFolder) -> None:
+        self.results = results
         self.share = 1.0  # the command's part of the job's grace
         self.group = 0  # the command's process group while it runs
         # True from the command's start on: while no command runs, a signal is only remembered
@@ -66,7 +63,7 @@ class Signals:
         if number in ENDING:
             if not self.first:
                 self.first, self.told_at = number, time.monotonic()
-                self.place.take_grace()
+                self.results.take_grace()
             self.start_grace()
         if not self.group and not self.hold:
             raise Stopped(number)
@@ -83,7 +80,7 @@ class Signals:
 
     def command_grace(self) -> float:
         """The seconds that the command has to end."""
-        return self.place.grace * self.share
+        return self.results.grace * self.share
 
     def kill_command(self, *_: object) -> None:
         self.killed |= bool(self.group)
@@ -100,7 +97,7 @@ class Signals:
     def time_left(self) -> float:
         """The seconds until the job must be over; infinite without a request to end."""
         if self.first:
-            return self.told_at + self.place.grace - time.monotonic()
+            return self.told_at + self.results.grace - time.monotonic()
         return float("inf")
 
     def command_started(self, group: int) -> None:

@@ -19,7 +19,7 @@ def write_spec(spec: Template, values: Mapping[str, str], folder: str, suffix: s
     """Write <folder>/spec.<suffix> and return its path. Raises Failure."""
     path = os.path.join(folder, "spec." + suffix)
     try:
-        atomic.write(path, fill_template(spec, values).encode(), 0o600, atomic.unsettled)
+        atomic.write(path, fill_template(spec, values).encode(), 0o600, atomic.no_sync)
     except UnicodeEncodeError as error:
         raise Failure(
             "spec.invalid", f"A path that is not UTF-8 cannot stand in a {suffix} spec."

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
 
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.finding import Finding, Severity, error, warning
@@ -16,13 +14,13 @@ from tao_sdk.skills.bank_file import read_bank_document, require_mapping
 from tao_sdk.skills.errors import SkillError
 from tao_sdk.skills.images import bank_manifest, bank_versions
 from tao_sdk.skills.loader import read_skill
+from tao_sdk.skills.manifest import listed_models, manifest_file
 from tao_sdk.skills.names import Summary, summaries
 from tao_sdk.skills.skill import Skill
 from tao_sdk.skills.templates import template_file
 from tao_sdk.versions import image_keys, looks_like_key
 
 LARGEST_SCHEMA = 16_000_000  # bytes
-MANIFEST = "schemas.manifest.json"
 FEW = 3  # skills that are named in a finding
 COPY_AGAIN = "Copy the bank again, whole."
 
@@ -111,35 +109,18 @@ def check_manifest(bank: Bank, skills: Sequence[Skill]) -> Iterator[Finding]:
     """Findings about actions in the bank's list of models that the model's own file does not
     have.
     """
-    path = bank.skills / "models" / MANIFEST
-    if not path.is_file():
-        return
+    path = manifest_file(bank)
     try:
-        listed = listed_actions(bank, path)
+        listed = listed_models(bank)
     except SkillError as mistake:
         yield Finding.of_error(mistake)
         return
     known = {skill.folder.name: skill.actions for skill in skills if not is_side_file(skill)}
-    for name, actions in listed.items():
-        if lacking := [action for action in actions if action not in known.get(name, ())]:
+    for name, about in listed.items():
+        if lacking := [action for action in about.actions if action not in known.get(name, ())]:
             what = f"{path} lists {', '.join(lacking)} of {name}, which its own file does not have."
             next = "The file of the skill counts: mend the list."
             yield warning("skill_bank.manifest", printable(what), "", next)
-
-
-def listed_actions(bank: Bank, path: Path) -> dict[str, list[str]]:
-    """The actions of each model of the list. Raises SkillError."""
-    document = read_bank_document(bank.root, path, LARGEST_SCHEMA)
-    require_mapping(document, path, "a list of models")
-    models: Any = document.plain().get("models")
-    entries = cast("dict[str, Any]", models) if isinstance(models, dict) else {}
-    return {name: actions_of(about) for name, about in entries.items()}
-
-
-def actions_of(about: Any) -> list[str]:
-    if not isinstance(about, Mapping):
-        return []
-    return list(map(str, cast("Mapping[str, Any]", about).get("actions") or ()))
 
 
 def is_side_file(skill: Skill) -> bool:

@@ -159,7 +159,7 @@ def replace_files(files: Files, folder: Path, before: Mapping[str, str]) -> Inst
     for path in stale:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write(str(target), files[path], mode_of(files[path]), atomic.unsettled)
+        atomic.write(str(target), files[path], mode_of(files[path]), atomic.no_sync)
     removed = [path for path in before if path not in files and remove_ours(folder, path, before)]
     text = json.dumps({"schema": 1, "files": hashes}, indent=1).encode()
     atomic.write(str(folder / LIST), text, 0o644)

@@ -6,27 +6,52 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tao_sdk.client.document import Place
 from tao_sdk.skills.automl import BLOCKED, OFF, READY, AutomlSupport, automl_support
+from tao_sdk.skills.errors import SkillError
+from tao_sdk.skills.manifest import Listed, listed_models, manifest_file
 from tao_sdk.skills.readable import skills_of_kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tao_sdk.skills.bank import Bank
-    from tao_sdk.skills.errors import SkillError
     from tao_sdk.skills.skill import Skill
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model, and the state of AutoML for it."""
+    """A model, the state of AutoML for it, and what the bank's list says of it."""
 
     skill: Skill
     automl: AutomlSupport
+    listed: Listed = Listed()
 
 
 def models_of(bank: Bank) -> tuple[list[Model], list[SkillError]]:
-    """The models of a bank, and the errors of models that cannot be read."""
+    """The models of a bank, and the errors of models that cannot be read, or that the bank's list
+    has and the bank has not.
+    """
     skills, mistakes = skills_of_kind(bank, "model")
-    return [Model(skill, automl_support(bank, skill)) for skill in skills], mistakes
+    try:
+        listed = listed_models(bank)
+    except SkillError as mistake:
+        listed, mistakes = {}, [*mistakes, mistake]
+    models = [
+        Model(skill, automl_support(bank, skill), listed.get(skill.folder.name, Listed()))
+        for skill in skills
+    ]
+    return models, [*mistakes, *missing_models(bank, listed)]
+
+
+def missing_models(bank: Bank, listed: Mapping[str, Listed]) -> Iterator[SkillError]:
+    """An error for each model of the list that has no folder in the bank."""
+    for name in listed:
+        if not bank.folders_named(name):
+            what = f"{name} is listed, and the bank does not have it."
+            yield SkillError(
+                Place(str(manifest_file(bank))), what, "", "Copy the bank again, whole."
+            )
 
 
 def made_for_automl(models: Sequence[Model]) -> list[Model]:
@@ -66,5 +91,6 @@ def model_view(model: Model) -> dict[str, Any]:
         "valid_train_schema": model.automl.has_schema,
         "automl": model.automl.state,
         "problem": model.automl.problem,
+        "failures": dict(model.listed.failures),
         "file": str(skill.path),
     }

@@ -51,6 +51,7 @@ MODULES = (
     "skills/images",
     "skills/launch_script",
     "skills/loader",
+    "skills/manifest",
     "skills/models",
     "skills/names",
     "skills/node",

@@ -9,7 +9,8 @@ from typing import NoReturn
 from tao_sdk.model.errors import JobNotFound, SeveralJobs
 from tao_sdk.model.spec import is_unicode
 
-MOST_READ = SeveralJobs.MOST_SHOWN + 1  # ids: an error shows that there are more
+# ids: one more than an error shows, so that it can say there are more
+MOST_READ = SeveralJobs.MOST_SHOWN + 1
 NEWEST_SEARCHED = 200  # jobs to search for an id or name like a wrong one
 
 ID_KNOWN = "SELECT 1 FROM jobs WHERE id = ?"

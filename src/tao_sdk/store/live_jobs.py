@@ -1,7 +1,7 @@
 """Live jobs: jobs that have not ended, read from the database only when they have changed.
 
-A watcher of many jobs asks for them again and again, and hardly any has changed. Its revision shows
-whether a job has.
+A watcher asks for the live jobs again and again, while hardly any changes. A job is read anew only
+if its revision has changed.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ content could not be trusted, and others could read new content there.
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 import stat
 from collections.abc import Callable, Generator
@@ -134,7 +133,7 @@ def write_whole(path: Path, data: bytes) -> None:
     old file or the new one.
     """
     make_directory(path.parent)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     with explained(path):
         try:
             _write_new(temporary, data)

@@ -6,7 +6,7 @@ is added.
 
 from __future__ import annotations
 
-import secrets
+import os
 import sqlite3
 from pathlib import Path
 
@@ -194,7 +194,7 @@ def migrate(db: sqlite3.Connection) -> None:
             db.execute(statement)
         db.execute(f"PRAGMA user_version = {number}")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute("INSERT OR IGNORE INTO meta VALUES ('store_id', ?)", (secrets.token_hex(8),))
+    db.execute("INSERT OR IGNORE INTO meta VALUES ('store_id', ?)", (os.urandom(8).hex(),))
 
 
 def is_current(db: sqlite3.Connection) -> bool:

@@ -592,9 +592,8 @@ def stored_login(
         kept.get_credential_store(registry)  # pyright: ignore
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # of a helper that is not there: it is told by the error
+            # of a helper that is not there: the error tells it
+            warnings.simplefilter("ignore")
             return kept.resolve_authconfig(registry) or {}, ""  # pyright: ignore
     except ValueError:  # a helper's answer is JSON
         return {}, "(the credential helper's answer cannot be understood)"

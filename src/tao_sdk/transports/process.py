@@ -16,16 +16,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-GONE = frozenset(
-    {"", "Z", "X"}
-)  # a zombie has ended: whether its parent reaps it is not its business
+# a zombie has ended: whether its parent reaps it is not its business
+GONE = frozenset({"", "Z", "X"})
 STOPPED = frozenset({"T", "t"})
-_START, _SESSION, _GROUP, _PARENT = (
-    19,
-    3,
-    2,
-    1,
-)  # fields of /proc/<pid>/stat, counted from the state
+# fields of /proc/<pid>/stat, counted from the state
+_START, _SESSION, _GROUP, _PARENT = 19, 3, 2, 1
 
 
 class Identity:

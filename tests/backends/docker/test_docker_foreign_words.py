@@ -15,7 +15,7 @@ import pytest
 
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from tao_sdk.backends.containers import logs, window
-from tao_sdk.backends.containers.log_frames import Frames, Places
+from tao_sdk.backends.containers.log_frames import Frames, LogPositions
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.docker.daemon import address
 from tao_sdk.backends.registry_login import docker_folder
@@ -81,7 +81,7 @@ def test_lines_of_a_pull_that_are_no_objects_are_passed_over() -> None:
 
 
 def test_a_frame_of_a_log_is_not_waited_for_without_end() -> None:
-    frames = Frames(Places())
+    frames = Frames(LogPositions())
     with pytest.raises(ValueError, match="longer than any"):
         frames.feed_block(b"\x01\0\0\0\xff\xff\xff\xff2026")
 
@@ -150,10 +150,10 @@ def test_a_docker_context_in_another_form_is_not_there(
 ) -> None:
     environ = {name: value for name, value in surroundings.items() if name != "DOCKER_HOST"}
     settings = Settings({**environ, "DOCKER_CONTEXT": "odd"})
-    place = (
+    position = (
         docker_folder(settings) / "contexts" / "meta" / address.hashlib.sha256(b"odd").hexdigest()
     )
-    place.mkdir(parents=True)
-    (place / "meta.json").write_text(json.dumps(meta))
+    position.mkdir(parents=True)
+    (position / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(UsageError, match="There is no docker context 'odd'"):
         address.find_address(settings)

@@ -35,7 +35,7 @@ from tao_sdk.model.plan import Attempt
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import Address, DaemonError
@@ -405,7 +405,7 @@ def test_fewer_cpus_than_the_kernel_can_give_are_refused_before_anything_is_star
     facts = DockerFacts(local=True, cwd="/here", home="/home/me", uid=0, gid=0)
     spec = JobSpec(image="any", command="true", gpu_count=0, cpus=cpus)
     planned = render.plan(
-        prepare_job(spec),
+        pack_spec(spec),
         DockerOptions(),
         facts,
         Attempt("a-0123456789", 1, "docker", "unix:///sock", "s"),

@@ -318,6 +318,15 @@ def workload(*conditions: tuple[str, str, str], **spec: Any) -> dict[str, Any]:
     return {"spec": spec, "status": {"conditions": told}}
 
 
+# What Kueue 0.17.0 has written into the Workload of a job that ran when its queue was stopped.
+KUEUE_STOPPED = workload(
+    ("QuotaReserved", "False", "ClusterQueue all is inactive"),
+    ("Evicted", "True", "The ClusterQueue is stopped"),
+    ("Admitted", "False", "The workload has no reservation"),
+    ("Requeued", "False", "The ClusterQueue is stopped"),
+)
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [
@@ -325,6 +334,7 @@ def workload(*conditions: tuple[str, str, str], **spec: Any) -> dict[str, Any]:
         (workload(("QuotaReserved", "True", ""), ("Admitted", "False", "a check")), "a check"),
         (workload(("Evicted", "True", "old"), ("QuotaReserved", "False", "new")), "new"),
         (workload(("Evicted", "True", "deactivated"), active=False), "deactivated"),
+        (KUEUE_STOPPED, "ClusterQueue all is inactive"),
         (workload(), ""),
     ],
 )

@@ -48,6 +48,12 @@ STUCK_PODS = {
     'persistentvolumeclaim "data" not found': "no_claim",
     "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.": "no_claim",
     "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.": "unschedulable",
+    # Of Kueue 0.17.0.
+    "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor any, "
+    "previously considered podsets requests (0) + current podset request (5) > maximum capacity "
+    "(4)": "queue_too_small",
+    "ClusterQueue all is inactive": "queue_stopped",
+    "LocalQueue team doesn't exist": "queue_stopped",
 }
 
 

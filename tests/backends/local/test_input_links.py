@@ -23,7 +23,7 @@ from tao_sdk.model.errors import Refused
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.spec import JobSpec, mint_id
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 
 pytestmark = pytest.mark.slow
 NAME = "data/train.txt"
@@ -59,7 +59,7 @@ def planned(machine: Machine, source: object, command: str = WAIT) -> Plan[Local
 def looked_at(machine: Machine, source: object, command: str = WAIT) -> tuple[Any, dict[str, Any]]:
     """(the plan, code -> what the checks say)."""
     spec = JobSpec(command=command, inputs={NAME: str(source)}, gpu_count=0)
-    job = prepare_job(spec)
+    job = pack_spec(spec)
     facts = machine.backend.survey(job, LocalOptions())
     attempt = Attempt(mint_id("job"), 1, "local", machine.backend.endpoint, "store-1")
     plan = machine.backend.plan(job, LocalOptions(), facts, attempt)

@@ -30,7 +30,7 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.rule import first_match
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 
 ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \n second line"
 
@@ -487,7 +487,7 @@ def test_two_attempts_of_a_job_do_not_meet(machine: Machine) -> None:
     first = machine.start(plan)
     machine.end(first)
     spec = JobSpec(command="echo $TAO_ATTEMPT", gpu_count=0)
-    job = prepare_job(spec)
+    job = pack_spec(spec)
     facts = machine.backend.survey(job, LocalOptions())
     second = machine.start(
         machine.backend.plan(job, LocalOptions(), facts, replace(plan.attempt, number=2))

@@ -24,7 +24,7 @@ from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import Secret, SecretRef
 from tao_sdk.model.spec import JobSpec, read_spec
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 
 ATTEMPT = Attempt("digits-0123456789", 2, "local", "here", "store-1")
 FACTS = LocalFacts(
@@ -41,7 +41,7 @@ def plan(
     facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object
 ) -> Plan[LocalRequest]:
     read = read_spec({"command": "python train.py", **spec})
-    return render.plan(prepare_job(read, read.command), options, facts, ATTEMPT)
+    return render.plan(pack_spec(read, read.command), options, facts, ATTEMPT)
 
 
 def environment(
@@ -372,7 +372,7 @@ def test_a_survey_looks_at_this_machine(machine: Machine) -> None:
     assert (
         "MY_TOKEN"
         not in machine.client(MY_TOKEN="x")
-        .survey(prepare_job(JobSpec(command="true", gpu_count=0)), LocalOptions())
+        .survey(pack_spec(JobSpec(command="true", gpu_count=0)), LocalOptions())
         .environment
     )
 

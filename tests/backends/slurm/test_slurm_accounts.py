@@ -127,7 +127,7 @@ def test_a_job_that_slurm_would_let_wait_for_ever_for_the_time_of_its_account_is
             "sbatch --parsable --time=60 --account=taoacct --wrap true"
         ).stdout.strip()
         until(lambda: "WallDuration" in cluster.ask("squeue", "-h", "-j", taken, "-o", "%r").stdout)
-        assert seen(surroundings).walls == {"taoacct": timedelta(minutes=20)}
+        assert seen(surroundings).longest_times == {"taoacct": timedelta(minutes=20)}
         forget(client)
         with pytest.raises(
             PartitionLimit, match=r"1h is longer than polar with account taoacct allows \(20m\)"
@@ -158,10 +158,10 @@ def test_a_job_that_waits_for_ever_for_its_account_says_so(
 def test_the_accounts_above_the_users_are_asked_for_where_a_partition_takes_but_some(
     cluster: Cluster, surroundings: dict[str, str]
 ) -> None:
-    assert seen(surroundings).above == {}
+    assert seen(surroundings).parent_accounts == {}
     with partition(cluster, "AllowAccounts=dept"), accounts(cluster):
         facts = seen(surroundings)
-        assert facts.above["team"] == {"dept", "root"}
-        assert facts.above["taoacct"] == {"root"}
+        assert facts.parent_accounts["team"] == {"dept", "root"}
+        assert facts.parent_accounts["taoacct"] == {"root"}
         assert facts.takes_accounts(facts.partitions["polar4"], ["team"])
         assert not facts.takes_accounts(facts.partitions["polar4"], ["taoacct"])

@@ -180,7 +180,7 @@ def test_a_qos_limits_the_time_as_a_partition_does() -> None:
     assert "--partition" not in refused.value.next, "no partition allows it"
 
 
-MINUTES = {"walls": {"mine": timedelta(minutes=20)}}
+MINUTES = {"longest_times": {"mine": timedelta(minutes=20)}}
 
 
 def test_an_account_limits_the_time_unless_a_qos_says_otherwise() -> None:

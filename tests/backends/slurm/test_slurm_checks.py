@@ -103,7 +103,7 @@ def test_a_partition_that_takes_the_account_or_one_above_it_is_none(
 
 
 def test_where_it_is_not_seen_what_is_above_an_account_no_partition_is_closed_to_it() -> None:
-    seen = replace(closed(accounts=("theirs",)), above={})
+    seen = replace(closed(accounts=("theirs",)), parent_accounts={})
     assert findings(planned(job(), seen, partition="polar"), seen) == {}
     without = replace(seen, accounting=False, accounts=())
     assert findings(planned(job(), without, partition="polar"), without) == {}
@@ -115,7 +115,7 @@ def test_where_it_is_not_seen_what_is_above_an_account_no_partition_is_closed_to
 
 def test_without_a_named_account_only_what_none_of_yours_may_use_is_an_error() -> None:
     above = dict.fromkeys(("mine", "second", "third"), frozenset({"root"}))
-    seen = replace(closed(accounts=("second",)), accounts=("mine", "second"), above=above)
+    seen = replace(closed(accounts=("second",)), accounts=("mine", "second"), parent_accounts=above)
     unnamed = told(planned(job(), seen, partition="polar"), seen)
     assert (unnamed.severity, unnamed.fix) == (
         Severity.WARNING,

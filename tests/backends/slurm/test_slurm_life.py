@@ -34,7 +34,7 @@ from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_an_attempt_is_not_followed_by_another_while_it_lives(
     backend = backend_of(client)
     plan = read_plan(backend, row)
     again = backend.plan_again(
-        plan, prepare_job(job("sleep 60")), SlurmOptions(), replace(row.attempt, number=2)
+        plan, pack_spec(job("sleep 60")), SlurmOptions(), replace(row.attempt, number=2)
     )
     with pytest.raises(Unreachable, match="is still"):
         backend.submit(again, {})

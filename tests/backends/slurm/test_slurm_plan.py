@@ -35,7 +35,7 @@ from tao_sdk.model.plan import Plan
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 from tao_sdk.platforms.slurm import SlurmSDK
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -80,7 +80,7 @@ def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> No
 def test_a_further_attempt_is_planned_as_the_first_was() -> None:
     first = planned(job(image=IMAGE))
     again = render.plan_attempt(
-        first.request.decisions, prepare_job(job(image=IMAGE)), replace(ATTEMPT, number=2)
+        first.request.decisions, pack_spec(job(image=IMAGE)), replace(ATTEMPT, number=2)
     )
     script = first.request.script
     for numbered in ("attempts/{}", "attempt-{}", "tao_number={}"):

@@ -20,7 +20,7 @@ from support.servers.ports import free_port
 from tao_sdk.runner.outputs.bucket import Bucket
 from tao_sdk.runner.outputs.remote import Remote
 from tao_sdk.runner.outputs.sending import Item, Sending
-from tao_sdk.runner.place import Place
+from tao_sdk.runner.results_folder import ResultsFolder
 from tao_sdk.script_runner import build_entrypoint
 
 
@@ -285,7 +285,7 @@ def test_what_must_be_known_goes_before_what_takes_its_time(jobs, line):
 def test_a_large_log_is_sent_again_when_it_has_grown_by_an_eighth_or_is_another_and_not_at_every_look(
     minio,
 ):
-    bucket = Bucket(Remote(minio.server.s3(), "s3://b"), [], Place({}, "j"), [])
+    bucket = Bucket(Remote(minio.server.s3(), "s3://b"), [], ResultsFolder({}, "j"), [])
     bucket.sent_shapes["x.log"] = (16 << 20, 1.0)
     due = {
         size: bucket.is_due(Item("x.log", "x.log", (size << 20, 2.0), urgent=True))

@@ -45,7 +45,7 @@ def look_without_a_reply(line, bucket, name):
     look(bucket)
     assert list(bucket.refused) == [name]
     line.server.s3().put(
-        line.name, f"results/job-1/{name}", Path(bucket.place.folder, name).read_bytes()
+        line.name, f"results/job-1/{name}", Path(bucket.results.folder, name).read_bytes()
     )
     line.link.faults()
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_again_as_an_earlier_attempt_left_it_is_sent_again(jobs, 
 def test_a_file_that_gets_its_earlier_name_and_time_back_is_sent_again(jobs, line):
     """Another stood in its place for a while."""
     bucket = opened(jobs, line, url=line.link.url)
-    kept, aside = Path(bucket.place.folder, "kept.txt"), jobs.folder / "aside"
+    kept, aside = Path(bucket.results.folder, "kept.txt"), jobs.folder / "aside"
     write(bucket, "kept.txt", "200")
     look(bucket)
     kept.rename(aside)
@@ -84,7 +84,7 @@ def test_a_file_that_once_could_not_be_read_is_missed_when_the_store_refuses_it_
     jobs, line, once
 ):
     bucket = opened(jobs, line, url=line.link.url)
-    path = Path(bucket.place.folder, "best.pth")
+    path = Path(bucket.results.folder, "best.pth")
     if once == "not readable":
         path.mkdir()
     bucket.send_item(Item("best.pth", str(path), (3, 1.0), urgent=False))
@@ -104,7 +104,7 @@ def test_why_results_were_lost_is_told_of_those_and_not_of_one_that_is_no_longer
     line.link.faults(busy=1, methods="PUT", match="temporary.txt")
     look(bucket)
     assert list(bucket.refused) == ["temporary.txt"]
-    Path(bucket.place.folder, "temporary.txt").unlink()
+    Path(bucket.results.folder, "temporary.txt").unlink()
     write(bucket, "best.pth", "200")
     line.link.faults(expired=s3_here.ACCESS, methods="PUT", match="best.pth")
     finish(bucket)
@@ -184,7 +184,7 @@ def test_what_rank_0_replaced_just_before_it_was_killed_is_not_taken_for_what_it
     assert of_rank_1(minio) == {}
     zero.remote.write_object("last.pth", b"another")
     zero.sending.close()
-    one.place.interval = 0.1  # how long it waits for rank 0
+    one.results.interval = 0.1  # how long it waits for rank 0
     finish(one)
     assert (of_rank_1(minio), one.failure) == ({"last.pth": b"same"}, None)
 
@@ -193,7 +193,7 @@ def test_what_differs_is_sent_although_size_and_time_are_the_same(jobs, minio):
     zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
     for each, text in ((zero, "0"), (one, "1")):
         write(each, "metrics.npz", text)
-        os.utime(Path(each.place.folder, "metrics.npz"), (1_000_000_000, 1_000_000_000))
+        os.utime(Path(each.results.folder, "metrics.npz"), (1_000_000_000, 1_000_000_000))
     finish(zero)
     finish(one)
     assert of_rank_1(minio) == {"metrics.npz": b"1"}
@@ -217,7 +217,7 @@ def test_a_rank_that_cannot_hear_of_rank_0_sends_its_results(jobs, line):
     look(one, times=4)
     assert of_rank_1(line) == {"best.pth": b"200"}
     write(one, "last.pth", "300")
-    one.place.interval = 1.0  # how long it waits for rank 0
+    one.results.interval = 1.0  # how long it waits for rank 0
     finish(one)
     assert (of_rank_1(line)["last.pth"], one.failure) == (b"300", None)
 

@@ -23,7 +23,7 @@ from tao_sdk.net.redirects import is_local_address, redirect_target
 from tao_sdk.net.s3 import S3
 from tao_sdk.net.s3_source import look as look_at_s3
 from tao_sdk.net.web import Web
-from tao_sdk.net.wire import digits
+from tao_sdk.net.wire import parse_number
 
 TOKEN = "hf_secret"
 DEEP = b"[" * 200_000
@@ -481,7 +481,7 @@ def test_an_answer_that_is_never_over_is_given_up(endless):
 
 
 def test_numbers_are_read_as_servers_write_them():
-    assert [digits(text) for text in ("0", "17", "-1", "", "\u00b2", "1" * 30)] == [
+    assert [parse_number(text) for text in ("0", "17", "-1", "", "\u00b2", "1" * 30)] == [
         0,
         17,
         -1,

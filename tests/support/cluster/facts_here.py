@@ -15,7 +15,7 @@ from tao_sdk.model.fields import read_settings
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.payload.prepared_job import pack_spec
 
 BASE = "/lustre/me"
 IMAGE = "nvcr.io/nvidia/tao:7.0"
@@ -40,7 +40,7 @@ def facts(site: Site | None = None, **more: Any) -> SlurmFacts:
         "pyxis": True,
         "partitions": {each.name: each for each in PARTITIONS}, "accounts": ("mine",),
         "folders": ("/lustre",),
-        "above": {"mine": frozenset({"dept", "root"})},
+        "parent_accounts": {"mine": frozenset({"dept", "root"})},
         "qos": {"normal": None, "short": timedelta(minutes=10)}, **more,
     }  # fmt: skip
     return SlurmFacts(
@@ -59,7 +59,7 @@ def planned(
     spec: JobSpec, seen: SlurmFacts | None = None, attempt: Attempt = ATTEMPT, **options: Any
 ) -> Plan[SlurmRequest]:
     return plan_job(
-        prepare_job(spec, spec.command),
+        pack_spec(spec, spec.command),
         read_settings(SlurmOptions, options),
         seen or facts(),
         attempt,

@@ -3,8 +3,8 @@
 A frame is 8 bytes (stream, size), a timestamp of 31 bytes with its space, and text. Pure.
 
 The daemon can only send frames from a given time on, and times repeat. Within one stream, times
-never go backwards. So the place in a stream is its last time, and the number of frames of that time
-that were read. Across streams, times do go backwards: all parts of a long line keep the time at
+never go backwards. So the position in a stream is its last time, and how many frames of that time
+were read. Across streams, times do go backwards: all parts of a long line keep the time at
 which the line began. (Docker 20.10's `local` driver forgets the newline after a line of several
 parts. A new time after an unfinished line shows that the newline was there.)
 """
@@ -24,7 +24,7 @@ EARLIEST = b"0001-01-01T00:00:00.000000000Z "
 
 
 @dataclass
-class Place:
+class LogPosition:
     """How far one stream was read.
 
     Holds the last frame's time, the number of frames with that time, and whether the last line was
@@ -37,58 +37,62 @@ class Place:
 
 
 @dataclass
-class Places:
+class LogPositions:
     """How far a log was read.
 
     `skip` counts down the frames that a resumed answer repeats.
     """
 
-    streams: dict[int, Place] = field(default_factory=lambda: {1: Place(), 2: Place()})
+    streams: dict[int, LogPosition] = field(
+        default_factory=lambda: {1: LogPosition(), 2: LogPosition()}
+    )
     skip: dict[int, int] = field(default_factory=dict[int, int])
 
     @classmethod
-    def of(cls, cursor: str) -> Places:
+    def of(cls, cursor: str) -> LogPositions:
         if not cursor:
             return cls()
-        streams: dict[int, Place] = {}
+        streams: dict[int, LogPosition] = {}
         skip: dict[int, int] = {}
         for name, (stamp, count, unfinished) in json.loads(cursor).items():
-            number, place = int(name), Place(stamp.encode(), count, unfinished)
-            streams[number] = place
-            if place.stamp != EARLIEST:
-                skip[number] = place.count
+            number, position = int(name), LogPosition(stamp.encode(), count, unfinished)
+            streams[number] = position
+            if position.stamp != EARLIEST:
+                skip[number] = position.count
         return cls(streams, skip)
 
     def cursor(self) -> str:
         streams = {
-            number: (place.stamp.decode(), place.count, place.unfinished)
-            for number, place in self.streams.items()
+            number: (position.stamp.decode(), position.count, position.unfinished)
+            for number, position in self.streams.items()
         }
         return json.dumps(streams)
 
-    def resumed_places(self) -> Places:
-        return Places.of(self.cursor())
+    def resumed_positions(self) -> LogPositions:
+        return LogPositions.of(self.cursor())
 
     def pass_over(self) -> None:
         """Move each stream without a frame to the last time of the other stream.
 
         Call it after reading the log's end: such a stream has nothing unread before it.
         """
-        last = max(place.stamp for place in self.streams.values())
-        for place in self.streams.values():
-            if place.stamp == EARLIEST:
-                place.stamp = last
+        last = max(position.stamp for position in self.streams.values())
+        for position in self.streams.values():
+            if position.stamp == EARLIEST:
+                position.stamp = last
 
     def since_time(self) -> str:
         """The time from which to ask so that no frame is missed.
 
         In seconds since the epoch; "" asks for everything.
         """
-        last = max(place.stamp for place in self.streams.values())
+        last = max(position.stamp for position in self.streams.values())
         if last == EARLIEST:
             return ""
         moments = [moment_of(last) - SLACK]
-        moments += [moment_of(place.stamp) for place in self.streams.values() if place.unfinished]
+        moments += [
+            moment_of(position.stamp) for position in self.streams.values() if position.unfinished
+        ]
         return f"{min(moments).timestamp():.6f}"
 
 
@@ -99,10 +103,10 @@ def moment_of(stamp: bytes) -> datetime:
 
 
 class Frames:
-    """Turns the blocks of an answer into the log's bytes, and keeps the places."""
+    """Turns the blocks of an answer into the log's bytes, and keeps the positions."""
 
-    def __init__(self, places: Places, stream: str = "") -> None:
-        self.places = places
+    def __init__(self, positions: LogPositions, stream: str = "") -> None:
+        self.positions = positions
         self.wanted = {STREAMS[stream]} if stream else set(STREAMS.values())
         self.count = 0  # frames read, including skipped ones
         # the daemon cannot read the log any further; its reason is the end of the text
@@ -116,8 +120,8 @@ class Frames:
         millions of frames.
         """
         data = self._rest + block if self._rest else block
-        at, size, found, skip = 0, len(data), list[bytes](), self.places.skip
-        streams, wanted = self.places.streams, self.wanted
+        at, size, found, skip = 0, len(data), list[bytes](), self.positions.skip
+        streams, wanted = self.positions.streams, self.wanted
         while at + 8 <= size:
             end = at + 8 + int.from_bytes(data[at + 4 : at + 8], "big")
             if end - at > LONGEST_FRAME:
@@ -130,32 +134,32 @@ class Frames:
                 found.append(data[at + 8 : end])
                 at = end
                 continue
-            place = streams[number]
+            position = streams[number]
             text = data[at + 8 + STAMP : end]
             at = end
             self.count += 1
-            if number in skip and self._was_read(number, stamp, place):
+            if number in skip and self._was_read(number, stamp, position):
                 continue
-            if stamp == place.stamp:
-                place.count += 1
+            if stamp == position.stamp:
+                position.count += 1
             else:
-                if place.unfinished and number in wanted:
+                if position.unfinished and number in wanted:
                     found.append(b"\n")
-                place.stamp, place.count = stamp, 1
-            place.unfinished = text[-1:] != b"\n"
+                position.stamp, position.count = stamp, 1
+            position.unfinished = text[-1:] != b"\n"
             if number in wanted:
                 found.append(text)
         self._rest = data[at:]
         return found
 
-    def _was_read(self, number: int, stamp: bytes, place: Place) -> bool:
-        if stamp > place.stamp:
-            del self.places.skip[number]
+    def _was_read(self, number: int, stamp: bytes, position: LogPosition) -> bool:
+        if stamp > position.stamp:
+            del self.positions.skip[number]
             return False
-        if stamp < place.stamp:
+        if stamp < position.stamp:
             return True
-        self.places.skip[number] -= 1
-        return self.places.skip[number] >= 0
+        self.positions.skip[number] -= 1
+        return self.positions.skip[number] >= 0
 
 
 def last_lines(texts: list[bytes], lines: int) -> bytes | None:

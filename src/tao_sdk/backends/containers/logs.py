@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tao_sdk.backends.containers.log_frames import Frames, Places, last_lines
+from tao_sdk.backends.containers.log_frames import Frames, LogPositions, last_lines
 from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.model.errors import NoLog, PathNotFound, TaoError, Unreachable, UsageError
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignore_status
@@ -72,19 +72,19 @@ def log_error(error: DaemonError) -> TaoError:
 def read_chunks(
     daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]
 ) -> Iterator[LogChunk]:
-    places = Places.of(request.cursor)
+    positions = LogPositions.of(request.cursor)
     if request.tail is not None:
-        places, data = read_tail(daemon, container, request.stream, request.tail)
+        positions, data = read_tail(daemon, container, request.stream, request.tail)
         if data:
-            yield LogChunk(data, places.cursor())
+            yield LogChunk(data, positions.cursor())
         if not request.follow:
             return
     while True:
         # Ask before reading: after the end, one more read returns the whole rest.
         over = not request.follow or has_ended()
-        frames = Frames(places.resumed_places(), request.stream)
+        frames = Frames(positions.resumed_positions(), request.stream)
         yield from read_blocks(daemon, container, frames, follow=not over)
-        places = frames.places
+        positions = frames.positions
         if over or frames.broken:
             return
         time.sleep(PAUSE)
@@ -103,14 +103,16 @@ def says_code(daemon: Daemon, container: str, codes: Sequence[str]) -> bool:
 
 def read_blocks(daemon: Daemon, container: str, frames: Frames, follow: bool) -> Iterator[LogChunk]:
     with daemon.stream(
-        f"/containers/{container}/logs", **log_query(follow, since=frames.places.since_time())
+        f"/containers/{container}/logs", **log_query(follow, since=frames.positions.since_time())
     ) as answer:
         for block in answer:
             if found := frames.feed_block(block):
-                yield LogChunk(b"".join(found), frames.places.cursor())
+                yield LogChunk(b"".join(found), frames.positions.cursor())
 
 
-def read_tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Places, bytes]:
+def read_tail(
+    daemon: Daemon, container: str, stream: str, lines: int
+) -> tuple[LogPositions, bytes]:
     """Return (how far the log was read, its last lines).
 
     The daemon's `tail` counts frames, and a long line has many, so it asks for more until the
@@ -118,7 +120,7 @@ def read_tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[
     """
     wanted = max(lines, FEWEST)
     while True:
-        frames = Frames(Places(), stream)
+        frames = Frames(LogPositions(), stream)
         texts: list[bytes] = []
         with daemon.stream(
             f"/containers/{container}/logs", **log_query(False, tail=str(wanted))
@@ -130,8 +132,8 @@ def read_tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[
             data = b"".join(texts)
         if data is not None:
             if frames.count >= wanted:
-                frames.places.pass_over()
-            return frames.places, data
+                frames.positions.pass_over()
+            return frames.positions, data
         wanted *= 4
 
 

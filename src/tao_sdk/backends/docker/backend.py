@@ -16,11 +16,11 @@ from tao_sdk.backends.containers.files import FarFiles, HereFiles
 from tao_sdk.backends.containers.kept_files import KeptFiles
 from tao_sdk.backends.containers.life.ending import Ending
 from tao_sdk.backends.containers.life.jobs import JobContainers, Place, answering
+from tao_sdk.backends.containers.life.name_locks import NameLocks
 from tao_sdk.backends.containers.life.networks import Networks
 from tao_sdk.backends.containers.life.observing import Observing
 from tao_sdk.backends.containers.life.recent import Recent
 from tao_sdk.backends.containers.life.starting import Starting
-from tao_sdk.backends.containers.life.turns import Turns
 from tao_sdk.backends.containers.start_script import MAX_ARGUMENT
 from tao_sdk.backends.contract import (
     AssumedFacts,
@@ -104,7 +104,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         self.events = ContainerEvents(self.daemon)
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
-        self.turns = Turns(self.home)
+        self.locks = NameLocks(self.home)
         self.gpu_words: Recent[str] = Recent()  # the daemon's reason to give no GPU; "" for none
         self.containers = Containers(self.daemon)
         place = Place(
@@ -218,7 +218,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             raise no_value(missing)
         if is_open(self.address):
             refuse_errors(checks.line_findings(self.address.url, plan.secrets))
-        with self.turns.taken(plan.attempt.job_id):
+        with self.locks.hold(plan.attempt.job_id):
             try:
                 started = self.starting.start_attempt(plan.attempt, plan.request, secrets)
             except DaemonError as error:

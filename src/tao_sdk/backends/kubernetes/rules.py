@@ -311,6 +311,22 @@ RULES: Sequence[Rule] = (
         after="that is changed",
     ),
     Rule(
+        code="kubernetes.queue_too_small",
+        when=cluster_says(r"insufficient quota .*> maximum capacity"),
+        what="The queue never has room for the job: {seen}",
+        fault=USER,
+        next="Ask for less, or for a larger quota of the queue: kubectl get clusterqueues -o yaml",
+        after="the queue's quota holds it",
+    ),
+    Rule(
+        code="kubernetes.queue_stopped",
+        when=cluster_says(r"(Cluster|Local)Queue .*(is inactive|is stopped|doesn't exist)"),
+        what="The queue takes no job now: {seen}",
+        fault=INFRA,
+        next="Ask who runs the cluster, or name another: kubectl get localqueues -n {namespace}",
+        after="the queue takes jobs",
+    ),
+    Rule(
         code="kubernetes.queue",
         when=reason_is(Reason.QUEUED),
         what="{seen}",

@@ -35,7 +35,7 @@ class Partition:
     own_qos: str = ""  # a qos with limits that win over those of the job's qos and account
 
     def takes_qos(self, qos: str) -> bool:
-        """True if jobs of this qos may start here. True if `qos` is ""."""
+        """True if jobs of this qos may start here, and for ""."""
         if not qos:
             return True
         if self.qos:
@@ -48,8 +48,8 @@ class SlurmFacts:
     """The facts about a cluster.
 
     `base`: the base directory, as the cluster resolves it. `accounts`: the user's accounts, if the
-    cluster has accounting. `above`: account -> the accounts above it in the cluster's tree. It is
-    read only if a partition takes only some accounts.
+    cluster has accounting. `parent_accounts`: account -> the accounts above it in the cluster's
+    tree. It is read only if a partition takes only some accounts.
     """
 
     site: Site
@@ -62,14 +62,12 @@ class SlurmFacts:
     accounting: bool = False
     kill_wait: int = 30  # seconds between SIGTERM and SIGKILL
     accounts: tuple[str, ...] = ()
-    above: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    parent_accounts: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     qos: Mapping[str, timedelta | None] = field(default_factory=dict[str, "timedelta | None"])
-    walls: Mapping[str, timedelta] = field(
-        default_factory=dict[str, timedelta]
-    )  # account -> the longest time of a job
-    default_qos: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # account -> the qos of a job that names none
+    # account -> the longest time of a job
+    longest_times: Mapping[str, timedelta] = field(default_factory=dict[str, timedelta])
+    # account -> the qos of a job that names none
+    default_qos: Mapping[str, str] = field(default_factory=dict[str, str])
     pyxis: bool = False
     programs: tuple[str, ...] = ()  # the installed ones of enroot, apptainer, singularity
     folders: tuple[str, ...] = ()  # existing folders that are mounted by default, such as /lustre
@@ -81,10 +79,12 @@ class SlurmFacts:
     def longest_time(self, account: str, qos: str) -> timedelta | None:
         """The time limit of the qos, else of the account. None: no limit."""
         used = (qos or self.default_qos.get(account.lower(), USUAL_QOS)).lower()
-        return self.qos.get(used) or self.walls.get(account.lower())
+        return self.qos.get(used) or self.longest_times.get(account.lower())
 
     def takes_accounts(self, partition: Partition, accounts: Sequence[str]) -> bool:
-        """True if jobs of one of the accounts may start in the partition, or if there are none."""
+        """True if at least one of the accounts may use the partition. True also without accounts:
+        then nothing is known of them.
+        """
         return not accounts or any(self.takes_account(partition, each.lower()) for each in accounts)
 
     def takes_account(self, partition: Partition, account: str) -> bool:
@@ -95,6 +95,6 @@ class SlurmFacts:
         """
         if not partition.accounts:
             return account not in partition.denied
-        above = self.above.get(account, frozenset[str]())
-        unseen = self.accounting and ROOT not in above
-        return unseen or not {account, *above}.isdisjoint(partition.accounts)
+        parents = self.parent_accounts.get(account, frozenset[str]())
+        unseen = self.accounting and ROOT not in parents
+        return unseen or not {account, *parents}.isdisjoint(partition.accounts)

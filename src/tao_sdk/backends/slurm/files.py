@@ -20,11 +20,8 @@ from tao_sdk.transports.ssh import Answer, Ssh
 
 GONE = re.compile(r"No such file or directory|Not a directory|Too many levels of symbolic links")
 SECONDS = 60  # timeout on the login node
-LEADS_OUT, ENDLESS, TOO_LONG = (
-    45,
-    46,
-    124,
-)  # exit codes of the scripts; the last is from `timeout`
+# exit codes of the scripts; the last is from `timeout`
+LEADS_OUT, ENDLESS, TOO_LONG = 45, 46, 124
 
 # A row is "kind size time", a path, and for a link to a folder, that folder's path below the root.
 # Each of the three ends with a NUL.

@@ -217,9 +217,8 @@ def cancel_attempt(ssh: Ssh, ref: Ref, grace: timedelta, seconds: float) -> Obse
     asked = parse.read_answers(read_sections(shown))
     seen = parse.build_observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
     if seen.phase.ended and not asked.queue:
-        fetch_remains(
-            ssh, [ref], over=[ref]
-        )  # the accounting says that it has ended, so remove its secrets too
+        # the accounting says that it has ended, so remove its secrets too
+        fetch_remains(ssh, [ref], over=[ref])
     return with_record(seen, remains_of_one(shown, ref).record)
 
 

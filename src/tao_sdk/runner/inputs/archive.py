@@ -31,9 +31,8 @@ ALLOWED = 256 << 20  # bytes that any archive may unpack to,
 RATIO = 200  # plus this many times its own size; honest archives (text) reach 30 at most
 MOST_FILES = 10_000_000
 MOST_NOTED = 1_000_000  # folders, and links: each is checked again at the end
-LONGEST_HEAD = (
-    256 << 10
-)  # bytes that describe one entry of a tar: long names, attributes, the holes of a sparse file
+# bytes that describe one entry of a tar: long names, attributes, the holes of a sparse file
+LONGEST_HEAD = 256 << 10
 LARGEST_DIRECTORY = 256 << 20  # bytes of the directory of a zip
 LARGEST_END = 1 << 17  # bytes at a zip's end that are searched for its directory
 DEEPEST = 200  # nested folders
@@ -75,9 +74,8 @@ def unpack_archive(path: str, folder: str, env: Mapping[str, str], inner: str = 
             f"The image's python3 cannot read this kind of archive ({error.name})."
         ) from error
     except BROKEN as error:
-        if (
-            isinstance(error, OSError) and error.errno and error.errno != errno.EINVAL
-        ):  # EINVAL comes from a seek to an invalid offset
+        # EINVAL comes from a seek to an invalid offset
+        if isinstance(error, OSError) and error.errno and error.errno != errno.EINVAL:
             raise
         raise tree.broken_failure(f"{(str(error) or type(error).__name__).rstrip('.')}.") from error
     return top

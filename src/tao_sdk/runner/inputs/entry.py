@@ -90,9 +90,8 @@ class Entry:
         with private.Unshared():
             os.makedirs(self.side, exist_ok=True)
             if not private.is_closed(self.side) and is_ours(self.side):
-                private.remove_tree(
-                    self.side
-                )  # others could write to it, so its content is not trusted
+                # others could write to it, so its content is not trusted
+                private.remove_tree(self.side)
                 os.makedirs(self.side, exist_ok=True)
         if not private.is_closed(self.side):
             raise PermissionError(
@@ -105,13 +104,11 @@ class Entry:
         if os.path.isdir(part) and read_text(begun) != version:
             private.remove_tree(part)
         os.makedirs(part, exist_ok=True)
-        atomic.write(begun, encode_version(version), 0o644, atomic.unsettled)
+        atomic.write(begun, encode_version(version), 0o644, atomic.no_sync)
         self.make_room()
         made = make(part)
         if self.settling:
-            atomic.write(
-                self.mark, encode_version(unsettled_mark(version)), 0o644, atomic.unsettled
-            )
+            atomic.write(self.mark, encode_version(unsettled_mark(version)), 0o644, atomic.no_sync)
         else:
             settle_disk(begun)
             atomic.write(self.mark, encode_version(version), 0o644)

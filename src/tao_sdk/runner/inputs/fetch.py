@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tao_sdk.runner.document import Input
-    from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
+    from tao_sdk.runner.results_folder import ResultsFolder
 
 LOOKED_AT = 1000  # files of an input to check for changes
 
 
 def fetch_inputs(
-    inputs: list[Input], place: Place, mount: str, env: Mapping[str, str], report: Report
+    inputs: list[Input], results: ResultsFolder, mount: str, env: Mapping[str, str], report: Report
 ) -> tuple[dict[str, str], Callable[[], None]]:
     """Put all inputs in place: (key -> absolute path, a function that warns of inputs changed
     since).
@@ -38,17 +38,17 @@ def fetch_inputs(
     for wanted in inputs:
         local = MODULES[scheme(wanted["uri"])] == "local"
         path = check_local(wanted, report) if local else ""
-        if path and not place.rank and not (place.folder + "/").startswith(path + "/"):
+        if path and not results.rank and not (results.folder + "/").startswith(path + "/"):
             shapes[path] = tree_shape(path)
         if must_unpack(wanted) or not local:
             from tao_sdk.runner.inputs.staging import Staging
 
-            staging = staging or Staging(place, mount, env, report, values)
+            staging = staging or Staging(results, mount, env, report, values)
             path = staging.unpack_local(wanted, path) if local else staging.stage_input(wanted)
         if wanted["target"]:
             from tao_sdk.runner.inputs.target import put_input
 
-            path = put_input(wanted, path, place.work_folder + "/")
+            path = put_input(wanted, path, results.work_folder + "/")
         values[wanted["key"]] = path
     if staging:
         staging.close()

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 BEAT = 2.0  # seconds between touches
 DEAD = 20.0  # seconds without a touch
-LOOK, RARELY = (
-    0.1,
-    2.0,
-)  # seconds between looks of a waiting process, at first and later: a thousand ranks may wait
+# seconds between looks of a waiting process, at first and later: a thousand ranks may wait
+LOOK, RARELY = 0.1, 2.0
 PREFIX = "lock."
 LONGEST = 10  # digits of a number
 MOST = 1000  # bytes of a lock's file
@@ -90,9 +88,8 @@ class Lock:
         """
         path = self.lock_path(number)
         try:
-            holder = (
-                private.read_file(path, MOST).decode("ascii", "replace").split()
-            )  # opening the file makes NFS refresh its time
+            # opening the file makes NFS refresh its time
+            holder = private.read_file(path, MOST).decode("ascii", "replace").split()
             touched = os.stat(path).st_mtime
         except OSError as error:
             return error.errno in private.NOT_OURS
@@ -100,7 +97,7 @@ class Lock:
             identity = process_identity(int(holder[2]))
             if identity[3]:
                 return identity != tuple(holder)
-        return atomic.now(self.folder) - touched > DEAD
+        return atomic.file_system_time(self.folder) - touched > DEAD
 
     def keep_touching(self) -> None:
         while not self.over.wait(BEAT):

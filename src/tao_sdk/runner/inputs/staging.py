@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tao_sdk.net.source import Found, Source
     from tao_sdk.net.web import Web
     from tao_sdk.runner.document import Input
-    from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
+    from tao_sdk.runner.results_folder import ResultsFolder
 
 FORMAT = "2\n"  # changed if the entries of an earlier release must not be used
 TELL = 2.0  # seconds between events of progress
@@ -43,14 +43,14 @@ class Staging:
 
     def __init__(
         self,
-        place: Place,
+        results: ResultsFolder,
         mount: str,
         env: Mapping[str, str],
         report: Report,
         values: Mapping[str, str],
     ) -> None:
-        self.place, self.mount, self.env, self.report, self.values = (
-            place,
+        self.results, self.mount, self.env, self.report, self.values = (
+            results,
             mount,
             env,
             report,
@@ -112,10 +112,9 @@ class Staging:
         if single and is_unpacked(wanted, name):
             name, single = archive_stem(name), False
         with private.Unshared():
-            place = self.entry_path(
-                wanted, name, single, version
-            )  # this sets self.mount to "" if the cache cannot be used
-            entry = Entry(place, None if self.mount else self.settling)
+            # this sets self.mount to "" if the cache cannot be used
+            path = self.entry_path(wanted, name, single, version)
+            entry = Entry(path, None if self.mount else self.settling)
             entry.ensure_version(
                 version, make, lambda: self.report.tell_event("waiting", what=wanted["key"])
             )
@@ -130,7 +129,7 @@ class Staging:
             return os.path.abspath(
                 os.path.join(target, name) if single and target.endswith("/") else target
             )
-        return os.path.join(self.place.own_folder, "inputs", safe_name(wanted["key"]), name)
+        return os.path.join(self.results.own_folder, "inputs", safe_name(wanted["key"]), name)
 
     def cache_folder(self, name: str, version: str) -> str:
         """The folder of an entry in the cache; "", with a warning, if the cache has no folder that
@@ -157,9 +156,8 @@ class Staging:
         """
         text = [shown(wanted["uri"]), ascii(sorted(wanted["options"].items()))]
         if not all(version for _, _, version in parts):
-            text.append(
-                f"{self.place.job} {self.place.attempt}"
-            )  # no version says if the source is still the same: fetch it in each attempt
+            # no version says if the source is still the same: fetch it in each attempt
+            text.append(f"{self.results.job} {self.results.attempt}")
         named = "\n".join([*text, asks])
         digest = hashlib.sha256((FORMAT + named).encode("utf-8", "surrogateescape"))
         for path, size, mark in sorted(parts):

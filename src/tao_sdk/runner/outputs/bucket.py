@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from tao_sdk.runner.document import Document
     from tao_sdk.runner.outputs.ending import Ending
     from tao_sdk.runner.outputs.tree import Shape
-    from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
+    from tao_sdk.runner.results_folder import ResultsFolder
 
     Entry = dict[str, Any]
     Source = tuple[
@@ -61,9 +61,9 @@ class Bucket:
     """One prefix for results. A problem with a file affects only that file."""
 
     def __init__(
-        self, remote: Remote, sources: list[Source], place: Place, excludes: list[str]
+        self, remote: Remote, sources: list[Source], results: ResultsFolder, excludes: list[str]
     ) -> None:
-        self.remote, self.sources, self.place = remote, sources, place
+        self.remote, self.sources, self.results = remote, sources, results
         self.excludes = [OWN, *excludes]
         self.remote_files: dict[
             str, tuple[int, str]
@@ -97,7 +97,7 @@ class Bucket:
         Failure.
         """
         self.remote.check_writable()
-        if self.remote.address == self.place.remote and not self.place.rank:
+        if self.remote.address == self.results.remote and not self.results.rank:
             self.remote.sweep_uploads()
         self.remote_files = self.remote.list_files()
         manifest = self.read_manifest()
@@ -106,15 +106,15 @@ class Bucket:
     def read_manifest(self) -> dict[str, Any]:
         """This job's manifest in the bucket; empty if there is none, or it is another job's."""
         manifest = parse_manifest(self.remote.read_object(MANIFEST) or b"")
-        if manifest.get("job") != self.place.job:
+        if manifest.get("job") != self.results.job:
             return {}
         return manifest
 
     def fetch_log(self) -> None:
         """Fetch the log of an earlier attempt, so that ours does not replace it."""
-        name = f"{OWN}/{os.path.basename(self.place.log_path)}"
-        if name in self.remote_files and not os.path.exists(self.place.log_path):
-            self.remote.fetch_file(name, self.place.log_path, self.remote_files[name][0])
+        name = f"{OWN}/{os.path.basename(self.results.log_path)}"
+        if name in self.remote_files and not os.path.exists(self.results.log_path):
+            self.remote.fetch_file(name, self.results.log_path, self.remote_files[name][0])
 
     def intact_entries(self) -> list[Entry]:
         """The complete files of an earlier attempt that are still there as they were."""
@@ -143,11 +143,11 @@ class Bucket:
         """
         items, problems = self.list_items()
         self.note_still(items)
-        if self.place.rank:
+        if self.results.rank:
             self.follow_rank_0()
         due = [item for item in items.values() if self.is_due(item)]
         self.sending.add(due)
-        latest = time.monotonic() + self.place.interval / 2
+        latest = time.monotonic() + self.results.interval / 2
         self.sending.wait([item.name for item in due], lambda: hurry() or time.monotonic() > latest)
         self.put_manifest(None, False, problems)
         return problems + self.list_troubles()
@@ -161,7 +161,7 @@ class Bucket:
         except Failure:  # sending reports why, if that fails as well
             return False
         self.trust_rank_0(manifest.get("files", []))
-        return bool(manifest.get("whole")) and manifest["attempt"] == self.place.attempt
+        return bool(manifest.get("whole")) and manifest["attempt"] == self.results.attempt
 
     def trust_rank_0(self, entries: list[Entry]) -> None:
         """Assume that rank 0 has these files and no others."""
@@ -175,12 +175,12 @@ class Bucket:
         """Mark the files that are unchanged for long enough. Other ranks wait one look longer, so
         that rank 0 sends the same file first.
         """
-        looks = 3 if self.place.rank else 2
+        looks = 3 if self.results.rank else 2
         before, self.seen_shapes = self.seen_shapes, {}
         for name, item in items.items():
             shape, count = before.get(name, (item.shape, 0))
             self.seen_shapes[name] = item.shape, count + 1 if shape == item.shape else 1
-            item.still = self.seen_shapes[name][1] >= looks
+            item.is_final = self.seen_shapes[name][1] >= looks
         self.note_folders(items)
 
     def note_folders(self, items: dict[str, Item]) -> None:
@@ -189,7 +189,8 @@ class Bucket:
         """
         self.folders.update(
             whole_folders(
-                [(name, items[name].size) for name in sorted(items)], lambda name: items[name].still
+                [(name, items[name].size) for name in sorted(items)],
+                lambda name: items[name].is_final,
             )
         )
 
@@ -200,7 +201,7 @@ class Bucket:
         self.missing = []
         for source, inside in [*self.sources, *self.log_sources()]:
             if os.path.isdir(source):
-                tree = Tree(source, [*self.excludes, *other_results(source, self.place)])
+                tree = Tree(source, [*self.excludes, *other_results(source, self.results)])
                 problems += [
                     f"{source}: {problem}" if inside else problem for problem in tree.problems
                 ]
@@ -216,15 +217,17 @@ class Bucket:
                 self.add_item(inside, source, shape_now(source), items, problems)
             elif os.path.exists(source):
                 problems.append(f"{source}: not a file")
-            elif not written_there(inside, self.place):
+            elif not written_there(inside, self.results):
                 self.missing.append(source)
         return items, problems
 
     def log_sources(self) -> list[Source]:
-        own = os.path.basename(self.place.log_path)
-        names = os.listdir(self.place.own_folder) if os.path.isdir(self.place.own_folder) else []
+        own = os.path.basename(self.results.log_path)
+        names = (
+            os.listdir(self.results.own_folder) if os.path.isdir(self.results.own_folder) else []
+        )
         return [
-            (os.path.join(self.place.own_folder, name), f"{OWN}/{name}")
+            (os.path.join(self.results.own_folder, name), f"{OWN}/{name}")
             for name in names
             if name.startswith(own)
         ]
@@ -246,7 +249,7 @@ class Bucket:
             name,
             path,
             shape,
-            is_growing(name) and (not self.place.rank or name.startswith(OWN + "/")),
+            is_growing(name) and (not self.results.rank or name.startswith(OWN + "/")),
         )
 
     def is_due(self, item: Item) -> bool:
@@ -254,8 +257,8 @@ class Bucket:
         sent = self.sent_shapes.get(item.name)
         if sent == item.shape:
             return False
-        if item.still or not item.urgent:
-            return item.still
+        if item.is_final or not item.urgent:
+            return item.is_final
         return sent is None or has_grown(sent[0], item.size)
 
     def send_item(self, item: Item) -> None:
@@ -297,26 +300,26 @@ class Bucket:
         if self.failure:
             raise self.failure
         name, shape = self.remote_name(item.name), item.shape
-        known = {} if self.place.rank else self.complete_entry(item)
-        sha256 = known.get("sha256") if item.still else None
-        if item.still and not sha256:
+        known = {} if self.results.rank else self.complete_entry(item)
+        sha256 = known.get("sha256") if item.is_final else None
+        if item.is_final and not sha256:
             sha256 = file_digest(item.path, "sha256")
         if (
-            self.place.rank
+            self.results.rank
             and name not in self.remote_files
             and self.is_at_rank_0(item.name, sha256)
         ):
             self.spared[item.name], self.sent_shapes[item.name] = sha256, shape
             return
         version = self.version_there(item, known.get("version"))
-        still = item.still and not item.urgent
+        still = item.is_final and not item.urgent
         version = version or self.remote.send_file(
             name, item.path, lambda: not still or shape_now(item.path) == shape
         )
         self.sent_shapes[item.name], self.remote_files[name] = shape, (shape[0], version)
         if shape_now(item.path) != shape:
             sha256 = None  # it grew meanwhile: the next look sends the rest
-        if not self.place.rank and not name.startswith(OWN + "/"):
+        if not self.results.rank and not name.startswith(OWN + "/"):
             self.entries[name] = manifest_entry(name, shape, sha256, version)
 
     def complete_entry(self, item: Item) -> Entry:
@@ -348,23 +351,23 @@ class Bucket:
         """The name in the bucket. Files of other ranks than 0 are in a folder of their rank, below
         the key.
         """
-        if not self.place.rank or name.startswith(OWN + "/"):
+        if not self.results.rank or name.startswith(OWN + "/"):
             return name
         key, slash, rest = name.partition("/")
-        own = f".rank-{self.place.rank}"
+        own = f".rank-{self.results.rank}"
         if slash:
             return f"{key}/{own}/{rest}"
         return f"{own}/{name}"
 
     def put_manifest(self, exit_code: int | None, whole: bool, problems: list[str]) -> None:
         """Send the manifest if it has changed; only rank 0 does."""
-        if self.place.rank:
+        if self.results.rank:
             return
         entries = dict(self.entries)
         files = [entries[name] for name in sorted(entries)]
         unsent = [] if exit_code is None or whole else self.unsent_names(self.last_items.values())
         text = manifest_text(
-            self.place, exit_code, whole, problems, files, self.folders, unsent
+            self.results, exit_code, whole, problems, files, self.folders, unsent
         ).encode()
         if text == self.sent_manifest:
             return
@@ -397,13 +400,13 @@ class Bucket:
         self.ended = True
         items, problems = self.list_items()
         for item in items.values():
-            item.still = ending.vouches_for(item.shape[1]) or bool(self.complete_entry(item))
+            item.is_final = ending.vouches_for(item.shape[1]) or bool(self.complete_entry(item))
         self.last_items = items
         self.note_folders(items)
         self.ship_first([item for item in items.values() if item.urgent], report)
         self.put_manifest(exit_code, False, problems)
         self.sending.wait(set(self.sending.busy))
-        if self.place.rank and not self.failure:
+        if self.results.rank and not self.failure:
             self.await_rank_0(hurry)
         lost = self.ship_all(list(items.values()), report, tell=True)
         self.put_manifest(exit_code, not lost, problems)
@@ -440,7 +443,7 @@ class Bucket:
             f"{len(lost)} of {len(self.last_items)} files had not been sent to "
             f"{self.remote.address} when the job had to end.",
             f"They are: {list_names(lost or [MANIFEST])}.",
-            f"Give it more time to end. The files are still in {self.place.folder}, for as "
+            f"Give it more time to end. The files are still in {self.results.folder}, for as "
             "long as that is there.",
         )
 
@@ -474,7 +477,9 @@ class Bucket:
     def lacks_checksum(self, item: Item) -> bool:
         """True if a file was sent while it grew, and is now known to be complete."""
         listed = self.entries.get(item.name)
-        return item.still and not self.place.rank and listed is not None and not listed["sha256"]
+        return (
+            item.is_final and not self.results.rank and listed is not None and not listed["sha256"]
+        )
 
     def await_rank_0(self, hurry: Callable[[], bool]) -> None:
         """Wait for rank 0 to end, at most an interval: its files need not be sent again.
@@ -482,9 +487,9 @@ class Bucket:
         Trust only its files that are still as listed. A file is sent before the manifest, and rank
         0 may have been killed in between.
         """
-        latest = time.monotonic() + self.place.interval
+        latest = time.monotonic() + self.results.interval
         while not (self.follow_rank_0() or hurry() or time.monotonic() > latest):
-            time.sleep(min(1.0, self.place.interval))
+            time.sleep(min(1.0, self.results.interval))
         try:
             self.remote_files = self.remote.list_files()
         except Failure:
@@ -497,7 +502,7 @@ class Bucket:
             "output.lost",
             f"{len(lost)} of {total} files could not be sent to {self.remote.address}.",
             f"{failure.what} {failure.why} They are: {list_names(lost or [MANIFEST])}.",
-            f"{failure.next} The files are still in {self.place.folder}, "
+            f"{failure.next} The files are still in {self.results.folder}, "
             "for as long as that is there.",
         )
 
@@ -563,7 +568,7 @@ def shape_now(path: str) -> Shape:
 
 
 def open_buckets(
-    document: Document, place: Place, env: Mapping[str, str], tell: Callable[..., None]
+    document: Document, results: ResultsFolder, env: Mapping[str, str], tell: Callable[..., None]
 ) -> list[Bucket]:
     """Open every prefix for this job's results. Raises Failure if one cannot be written."""
     from tao_sdk.net.s3 import S3
@@ -572,8 +577,8 @@ def open_buckets(
     s3 = S3(Web(env))
     s3.web.tell = tell
     buckets = [
-        Bucket(Remote(s3, at), sources, place, left)
-        for at, sources, left in bucket_sources(document, place)
+        Bucket(Remote(s3, at), sources, results, left)
+        for at, sources, left in bucket_sources(document, results)
     ]
     for bucket in buckets:
         try:
@@ -584,26 +589,28 @@ def open_buckets(
     return buckets
 
 
-def bucket_sources(document: Document, place: Place) -> list[tuple[str, list[Source], list[str]]]:
+def bucket_sources(
+    document: Document, results: ResultsFolder
+) -> list[tuple[str, list[Source], list[str]]]:
     """(address, sources, excludes) of each prefix: those in outputs, and the job's own."""
     named: dict[str, list[Source]] = {}
     for output in document["outputs"]:
         if in_bucket(output):
-            path = output_path(output, place)
+            path = output_path(output, results)
             address = output["value"].rstrip("/")
             if output["file"]:
                 path, address = os.path.dirname(path), address.rpartition("/")[0]
             named.setdefault(address, []).append((path, ""))
     prefixes = [(address, sources, document["excludes"]) for address, sources in named.items()]
-    if place.remote:
-        own = paths_to_bring(document["copies"], place)
+    if results.remote:
+        own = paths_to_bring(document["copies"], results)
         apart = [path for sources in [*named.values(), own] for path, _ in sources]
         elsewhere = [
-            os.path.relpath(path, place.folder)
+            os.path.relpath(path, results.folder)
             for path in apart
-            if path.startswith(place.folder + "/")
+            if path.startswith(results.folder + "/")
         ]
         prefixes.append(
-            (place.remote, [(place.folder, ""), *own], [*document["excludes"], *elsewhere])
+            (results.remote, [(results.folder, ""), *own], [*document["excludes"], *elsewhere])
         )
     return prefixes

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tao_sdk.runner.document import Copy
     from tao_sdk.runner.outputs.tree import Shape
-    from tao_sdk.runner.place import Place
+    from tao_sdk.runner.results_folder import ResultsFolder
 
 # bytes at the start and before the seam that must be equal for a file to count as continued
 OVERLAP = 4096
@@ -25,15 +25,16 @@ OVERLAP = 4096
 class Copies:
     """The paths of one job, and their copies."""
 
-    def __init__(self, copies: list[Copy], place: Place, excludes: list[str]) -> None:
+    def __init__(self, copies: list[Copy], results: ResultsFolder, excludes: list[str]) -> None:
         self.excludes = excludes  # by the names below the results
-        self.place = place
-        folder = place.folder
-        if place.rank:
-            folder = os.path.join(folder, f".rank-{place.rank}")
+        self.results = results
+        folder = results.folder
+        if results.rank:
+            folder = os.path.join(folder, f".rank-{results.rank}")
         # (path in the container, path of its copy, name below the results)
         self.copied_paths = [
-            (path, os.path.join(folder, name), name) for path, name in paths_to_bring(copies, place)
+            (path, os.path.join(folder, name), name)
+            for path, name in paths_to_bring(copies, results)
         ]
         self.last_shapes: dict[str, Shape] = {}  # of the sources, at the last look
         self.unproven: set[str] = set()  # continued files, compared only at start and seam
@@ -55,13 +56,13 @@ class Copies:
                 self.copy_file(source, target, shape_of(source), final)
             elif os.path.exists(source):  # a pipe has no end that could be waited for
                 self.problems.append(f"{source}: not a file")
-            elif not written_there(name, self.place):
+            elif not written_there(name, self.results):
                 self.missing.append(source)
         return self.problems
 
     def copy_folder(self, source: str, target: str, name: str, final: bool) -> None:
         """Copy the files of a folder, except those with excluded names."""
-        tree = Tree(source, other_results(source, self.place))
+        tree = Tree(source, other_results(source, self.results))
         self.problems += [f"{source}: {problem}" for problem in tree.problems]
         for path, shape in tree.files.items():
             if not self.is_excluded(os.path.join(name, path)):

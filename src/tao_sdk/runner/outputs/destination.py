@@ -10,16 +10,16 @@ from tao_sdk.net.failure import Failure
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tao_sdk.runner.document import Output
-    from tao_sdk.runner.place import Place
+    from tao_sdk.runner.results_folder import ResultsFolder
 
 
-def make_places(outputs: list[Output], place: Place) -> dict[str, str]:
+def make_places(outputs: list[Output], results: ResultsFolder) -> dict[str, str]:
     """Create the folder of each output: key -> absolute path. Raises Failure if one is not
     writable.
     """
     values: dict[str, str] = {}
     for output in outputs:
-        path = values[output["key"]] = output_path(output, place)
+        path = values[output["key"]] = output_path(output, results)
         make_writable(
             os.path.dirname(path) if output["file"] else path, f"The output {output['key']}"
         )
@@ -36,12 +36,12 @@ def in_bucket(output: Output) -> bool:
     return scheme(output["value"]) == "s3"
 
 
-def output_path(output: Output, place: Place) -> str:
+def output_path(output: Output, results: ResultsFolder) -> str:
     """The path in the spec, else {root}/<job>/<key>/. An output for a bucket is sent from there."""
     given = path_of(output["value"])
     if is_explicit(output):
         return given
-    folder = os.path.join(place.folder, output["key"].replace("/", "_"))
+    folder = os.path.join(results.folder, output["key"].replace("/", "_"))
     if not output["file"]:
         return folder
     return os.path.join(

@@ -20,16 +20,16 @@ def bring_back(bucket: Bucket, name: str, entries: list[Entry]) -> str:
     """Fetch a file or folder with these entries, and return its local path; "" if a file does not
     match the manifest.
     """
-    missing = [entry for entry in entries if not is_here(bucket, entry)]
+    missing = [entry for entry in entries if not is_unchanged(bucket, entry)]
     if missing:
         download_entries(bucket, missing)
-    intact = [verify_file(bucket.local_path(entry["path"]), entry) for entry in missing]
+    intact = [keep_if_intact(bucket.local_path(entry["path"]), entry) for entry in missing]
     if not all(intact):
         return ""
     return bucket.local_path(name)
 
 
-def is_here(bucket: Bucket, entry: Entry) -> bool:
+def is_unchanged(bucket: Bucket, entry: Entry) -> bool:
     return shape_now(bucket.local_path(entry["path"])) == (entry["size"], entry["mtime"])
 
 
@@ -37,7 +37,7 @@ def download_entries(bucket: Bucket, entries: list[Entry]) -> None:
     """Fetch each file into the runner's own folder, then move it to its path when complete. Raises
     Failure, OSError.
     """
-    remote, aside = bucket.remote, os.path.join(bucket.place.own_folder, "fetched")
+    remote, aside = bucket.remote, os.path.join(bucket.results.own_folder, "fetched")
     sources = [
         S3Source(
             remote.s3,
@@ -56,8 +56,10 @@ def download_entries(bucket: Bucket, entries: list[Entry]) -> None:
         os.replace(os.path.join(aside, entry["path"]), path)
 
 
-def verify_file(path: str, entry: Entry) -> bool:
-    """True if a fetched file has the manifest's checksum; else it is removed."""
+def keep_if_intact(path: str, entry: Entry) -> bool:
+    """Keep a fetched file that has the manifest's checksum, with the manifest's time (also written
+    to `entry`). Remove any other, and return False.
+    """
     if file_digest(path, "sha256") != entry["sha256"]:
         os.unlink(path)
         return False

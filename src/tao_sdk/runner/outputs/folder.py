@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from tao_sdk.runner.document import Document
     from tao_sdk.runner.outputs.copies import Copies
     from tao_sdk.runner.outputs.ending import Ending
-    from tao_sdk.runner.place import Place
+    from tao_sdk.runner.results_folder import ResultsFolder
 
 
 class Folder:
     """A mounted folder as destination. A problem with a file affects only that file."""
 
-    def __init__(self, document: Document, place: Place) -> None:
-        self.place = place
+    def __init__(self, document: Document, results: ResultsFolder) -> None:
+        self.results = results
         self.closed = False  # True once every file is accounted for
         self.copies: Copies | None = None
         if document["copies"]:
             from tao_sdk.runner.outputs.copies import Copies
 
-            self.copies = Copies(document["copies"], place, document["excludes"])
-        self.manifest = Manifest(place, document["excludes"]) if place.rank == 0 else None
+            self.copies = Copies(document["copies"], results, document["excludes"])
+        self.manifest = Manifest(results, document["excludes"]) if results.rank == 0 else None
 
     def sync(self, hurry: Callable[[], bool]) -> list[str]:  # noqa: ARG002  a copy is short
         """Update the copies and the manifest. Return a line for each problem."""
@@ -50,15 +50,14 @@ class Folder:
             return self.account_all(ending)
         except OSError as error:
             raise lost_failure(
-                "The manifest of the results cannot be written.", [str(error)], self.place
+                "The manifest of the results cannot be written.", [str(error)], self.results
             ) from error
 
     def account_all(self, ending: Ending) -> list[str]:
         manifest = self.manifest
         if manifest:
-            catch_error(
-                manifest.renew, ending.exit_code, False, manifest.is_hashed
-            )  # the last renewal reports its error
+            # the last renewal reports its error
+            catch_error(manifest.renew, ending.exit_code, False, manifest.is_hashed)
         problems = self.renew_copies(final=True)
         if manifest:
             problems += manifest.renew(
@@ -70,8 +69,10 @@ class Folder:
 
     def given_up(self) -> Failure:
         """The Failure if there was no time left for all results."""
-        what = f"Not all results could be brought to {self.place.folder} before the job had to end."
-        return lost_failure(what, [], self.place)
+        what = (
+            f"Not all results could be brought to {self.results.folder} before the job had to end."
+        )
+        return lost_failure(what, [], self.results)
 
     def abandon(self) -> None:
         """Do nothing: a copy gets its name only once it is complete."""
@@ -88,14 +89,14 @@ class Folder:
         failed = self.copies.failed if self.copies else []
         if not failed:
             return None
-        return lost_failure(f"{len(failed)} files could not be kept.", failed, self.place)
+        return lost_failure(f"{len(failed)} files could not be kept.", failed, self.results)
 
 
-def lost_failure(what: str, paths: list[str], place: Place) -> Failure:
+def lost_failure(what: str, paths: list[str], results: ResultsFolder) -> Failure:
     return Failure(
         "output.lost",
         what,
         "; ".join(paths[:5]),
-        f"Free space in {place.folder}. They are still where the command wrote them, "
+        f"Free space in {results.folder}. They are still where the command wrote them, "
         "for as long as that is there.",
     )

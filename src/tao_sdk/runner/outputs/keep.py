@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from tao_sdk.runner.outputs.bucket import Bucket
     from tao_sdk.runner.outputs.folder import Folder
-    from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
+    from tao_sdk.runner.results_folder import ResultsFolder
     from tao_sdk.runner.signals import Signals
 
     Destination = Folder | Bucket
@@ -38,11 +38,15 @@ class Keeper:
     """Keeps every destination up to date. Each problem is reported once; none ends the command."""
 
     def __init__(
-        self, destinations: Sequence[Destination], place: Place, report: Report, signals: Signals
+        self,
+        destinations: Sequence[Destination],
+        results: ResultsFolder,
+        report: Report,
+        signals: Signals,
     ) -> None:
-        self.destinations, self.place, self.report, self.signals = (
+        self.destinations, self.results, self.report, self.signals = (
             destinations,
-            place,
+            results,
             report,
             signals,
         )
@@ -71,7 +75,7 @@ class Keeper:
 
     def wait_interval(self) -> bool:
         """Wait an interval, or less if the job is told to end. True once the command has ended."""
-        latest, last_signal = time.monotonic() + self.place.interval, self.signals.first
+        latest, last_signal = time.monotonic() + self.results.interval, self.signals.first
         while time.monotonic() < latest and self.signals.first == last_signal:
             if self.over.wait(min(GLANCE, max(latest - time.monotonic(), 0.001))):
                 return True
@@ -120,7 +124,7 @@ class Keeper:
             raise error
 
     def make_ending(self, exit_code: int, judged: int) -> Ending:
-        ended = atomic.now(self.place.own_folder)
+        ended = atomic.file_system_time(self.results.own_folder)
         told_at = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
         return Ending(exit_code, judged, ended, told_at, self.signals.killed)
 
@@ -162,7 +166,7 @@ class Keeper:
     def end_destination(self, destination: Destination, ending: Ending) -> None:
         self.tell_problems(destination.finish(ending, self.told_to_end, self.report))
         destination.closed = True
-        for path in set(destination.missing) - self.place.optional:
+        for path in set(destination.missing) - self.results.optional:
             self.report.queue_event("warning", **never_written(path))
         if destination.failure:
             raise destination.failure

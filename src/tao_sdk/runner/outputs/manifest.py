@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tao_sdk.runner.outputs.tree import Shape
-    from tao_sdk.runner.place import Place
+    from tao_sdk.runner.results_folder import ResultsFolder
 
 SCHEMA = 1
 LARGEST = 256 << 20  # bytes of a manifest to read: the command can write there, too
@@ -64,7 +64,7 @@ def parse_manifest(text: bytes) -> dict[str, Any]:
 
 
 def manifest_text(
-    place: Place,
+    results: ResultsFolder,
     exit_code: int | None,
     whole: bool,
     left_out: list[str],
@@ -75,8 +75,8 @@ def manifest_text(
     """The text of a manifest."""
     content: dict[str, object] = {
         "schema": SCHEMA,
-        "job": place.job,
-        "attempt": place.attempt,
+        "job": results.job,
+        "attempt": results.attempt,
         "whole": whole,
         "exit_code": exit_code,
         "left_out": left_out[:100],
@@ -113,13 +113,13 @@ def is_below(path: Any) -> bool:
 class Manifest:
     """The manifest of this attempt, updated while the command runs and at its end."""
 
-    def __init__(self, place: Place, excludes: list[str]) -> None:
-        self.place = place
+    def __init__(self, results: ResultsFolder, excludes: list[str]) -> None:
+        self.results = results
         self.excludes = [".tao", *excludes]
         self.found_shapes: dict[str, Shape] = {}  # at the last look
         self.seen_shapes: dict[str, Shape] = {}  # at the look an interval ago
         self.hashes: dict[tuple[str, Shape], str] = {}
-        for entry in load_manifest(place.manifest_path).get("files", []):
+        for entry in load_manifest(results.manifest_path).get("files", []):
             self.hashes[entry["path"], (entry["size"], entry["mtime"])] = entry["sha256"]
 
     def renew(
@@ -128,7 +128,7 @@ class Manifest:
         """Look at the files and write the manifest. `still`: True for a file that no longer
         changes. Return a line for each problem.
         """
-        tree = Tree(self.place.folder, self.excludes)
+        tree = Tree(self.results.folder, self.excludes)
         files = [
             self.make_entry(path, tree.files[path], still, tree.problems)
             for path in sorted(tree.files)
@@ -139,14 +139,14 @@ class Manifest:
             [(path, shape[0]) for path, shape in tree.files.items()], complete.__contains__
         )
         text = manifest_text(
-            self.place,
+            self.results,
             exit_code,
             whole,
             tree.problems,
             [entry for entry in files if entry],
             folders,
         )
-        atomic.write(self.place.manifest_path, text.encode(), 0o644)
+        atomic.write(self.results.manifest_path, text.encode(), 0o644)
         return tree.problems
 
     def make_entry(
@@ -162,7 +162,7 @@ class Manifest:
     def file_sha256(self, path: str, shape: Shape) -> str | None:
         """A file's SHA-256, computed once for each shape; None if the file changed meanwhile."""
         if (path, shape) not in self.hashes:
-            full = os.path.join(self.place.folder, path)
+            full = os.path.join(self.results.folder, path)
             checksum = file_digest(full, "sha256")
             if shape_of(full) != shape:
                 return None

@@ -20,31 +20,30 @@ if TYPE_CHECKING:
 
     from tao_sdk.runner.document import Document
     from tao_sdk.runner.outputs.bucket import Bucket
-    from tao_sdk.runner.place import Place
     from tao_sdk.runner.report import Report
+    from tao_sdk.runner.results_folder import ResultsFolder
 
     Entry = dict[str, Any]
     Fetch = Callable[
         [str, list[Entry]], str
     ]  # fetches the listed files and returns the path; "" if they are not as listed
 
-ALONE = tuple(
-    each for each in WEIGHTS if each not in (".distcp", ".bin")
-)  # files that are a checkpoint on their own
+# files that are a checkpoint on their own
+ALONE = tuple(each for each in WEIGHTS if each not in (".distcp", ".bin"))
 SAYS_WHICH = re.compile(r"(?:epoch|step|iter)[=_. -]*\d", re.IGNORECASE)
 
 
 def resume_values(
-    document: Document, place: Place, buckets: Sequence[Bucket], report: Report
+    document: Document, results: ResultsFolder, buckets: Sequence[Bucket], report: Report
 ) -> dict[str, str]:
     """The checkpoint's key -> its path; empty, with a warning if there was an earlier attempt, if
     no checkpoint can be trusted.
     """
-    path = find_checkpoint(place, document["files"], buckets)
+    path = find_checkpoint(results, document["files"], buckets)
     if path:
         report.tell_event("resumed", path=path)
         return {document["resume"]: path}
-    if os.path.exists(place.manifest_path) or any(bucket.entries for bucket in buckets):
+    if os.path.exists(results.manifest_path) or any(bucket.entries for bucket in buckets):
         report.warn(
             "resume.nothing",
             "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
@@ -54,17 +53,17 @@ def resume_values(
     return {}
 
 
-def find_checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> str:
+def find_checkpoint(results: ResultsFolder, carried: list[str], buckets: Sequence[Bucket]) -> str:
     """The path of the newest complete checkpoint; "" if there is none.
 
     `carried` are the files packed with the job, which are no checkpoints. A checkpoint in a bucket
     is fetched first.
     """
     candidates: list[tuple[float, str, list[Entry], Fetch]] = []
-    manifest = load_manifest(place.manifest_path)
-    if manifest.get("job") == place.job:
+    manifest = load_manifest(results.manifest_path)
+    if manifest.get("job") == results.job:
         candidates += [
-            (*candidate, in_folder(place.folder))
+            (*candidate, in_folder(results.folder))
             for candidate in complete_checkpoints(manifest["files"], manifest["folders"])
         ]
     for bucket in buckets:

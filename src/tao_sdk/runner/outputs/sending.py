@@ -19,15 +19,19 @@ LARGE_AT_ONCE = 2
 
 
 class Item:
-    """A file to send. `still`: True if it no longer changes."""
+    """A file to send. `is_final`: True if it no longer changes."""
 
     def __init__(self, name: str, path: str, shape: Shape, urgent: bool) -> None:
         self.name, self.path, self.shape, self.urgent = name, path, shape, urgent
-        self.still = False
+        self.is_final = False
 
     @property
     def size(self) -> int:
         return self.shape[0]
+
+    @property
+    def is_large(self) -> bool:
+        return self.size > LARGE
 
 
 class Sending:
@@ -44,7 +48,7 @@ class Sending:
         self.busy: set[str] = set()  # the names in the queue or on their way
         self.changed = threading.Condition()
         self.threads = 0
-        self.large = 0  # number of large files being sent
+        self.large_under_way = 0  # large files being sent
         self.closed = False
 
     def add(self, items: Iterable[Item]) -> None:
@@ -74,10 +78,12 @@ class Sending:
                     self.changed.wait()
                     item = self.next_item(only_urgent)
                 self.queue.remove(item)
-                self.large += item.size > LARGE
+                if item.is_large:
+                    self.large_under_way += 1
             error = catch_error(self.send, item)
             with self.changed:
-                self.large -= item.size > LARGE
+                if item.is_large:
+                    self.large_under_way -= 1
                 if isinstance(error, MemoryError) and self.threads > FEWEST:
                     self.threads -= 1  # this thread ends: its stack is memory for the others
                     self.queue.insert(0, item)
@@ -94,7 +100,7 @@ class Sending:
         if not self.queue or (only_urgent and not self.queue[0].urgent):
             return None
         first = self.queue[0]
-        if first.urgent or first.size <= LARGE or self.large < LARGE_AT_ONCE:
+        if first.urgent or not first.is_large or self.large_under_way < LARGE_AT_ONCE:
             return first
         return None
 

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tao_sdk.backends.containers.life.name_locks import NameLocks
 from tao_sdk.backends.containers.life.recent import Recent
-from tao_sdk.backends.containers.life.turns import Turns
 from tao_sdk.transports.dockerd import Daemon, ignore_status
 
 OURS = "tao-toolkit"  # the label of the networks that we make
@@ -21,7 +21,7 @@ class Networks:
     """The networks of one daemon. `folder` holds the locks for making or removing a network."""
 
     def __init__(self, daemon: Daemon, folder: Path) -> None:
-        self.daemon, self.turns = daemon, Turns(folder)
+        self.daemon, self.locks = daemon, NameLocks(folder)
         self.recent: Recent[str] = Recent()  # name -> id
 
     def get_or_create(self, name: str) -> str:
@@ -29,7 +29,7 @@ class Networks:
         recent_id = self.recent.get(name)
         if recent_id:
             return recent_id
-        with self.turns.taken(name):
+        with self.locks.hold(name):
             return self.recent.keep(name, self.settle_name(name))
 
     def settle_name(self, name: str) -> str:
@@ -79,7 +79,7 @@ class Networks:
         """Remove a network if we made it and no container uses it, not even an ended one."""
         self.forget(name)
         filters = {"name": [name], "label": [OURS]}
-        with self.turns.taken(name):
+        with self.locks.hold(name):
             for network in self.daemon.ask("GET", "/networks", filters=filters):
                 if not self.list_containers(network["Id"], all=1):
                     with ignore_status(403, 404, 409):  # somebody began to use it, or removed it

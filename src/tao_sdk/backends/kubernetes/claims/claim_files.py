@@ -36,9 +36,8 @@ class ClaimFiles:
 
     find_reader: FindReader
     root: str = ""
-    listings: dict[str, dict[str, FileStat]] = field(
-        default_factory=dict[str, dict[str, FileStat]]
-    )  # folder -> the entries at and below it, by address
+    # folder -> the entries at and below it, by address
+    listings: dict[str, dict[str, FileStat]] = field(default_factory=dict[str, dict[str, FileStat]])
     stream: OpenFile | None = None
 
     def below(self, folder: str) -> ClaimFiles:

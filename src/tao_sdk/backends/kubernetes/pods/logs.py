@@ -62,9 +62,8 @@ class Position:
 
     counts: dict[str, int] = field(default_factory=dict[str, int])  # second -> lines read of it
     held: int = 0  # bytes read of the next line
-    firsts: dict[str, str] = field(
-        default_factory=dict[str, str]
-    )  # second -> its first line's time
+    # second -> its first line's time
+    firsts: dict[str, str] = field(default_factory=dict[str, str])
     last: str = ""  # the time of the last line that was read at least in part
 
     @classmethod

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 SHARED = "/run/lock"  # writable for every user, empty after a restart
 LONGEST_NAME = 200
-FLAGS = (
-    os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)  # O_NONBLOCK: opening a pipe that somebody has put there does not block
+# O_NONBLOCK: opening a pipe that somebody has put there does not block
+FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def lock_folder(own: str) -> str:

@@ -49,9 +49,8 @@ class Sight:
         supervisor, process = folder.read_identity("supervisor"), folder.read_identity("process")
         life = self.life_of(supervisor, folder)
         if life is Life.GONE and process is None:
-            life = (
-                Life.TAKEN if is_taken(folder.file_path("lock")) else life
-            )  # the job has the lock, and is about to begin
+            # the job has the lock, and is about to begin
+            life = Life.TAKEN if is_taken(folder.file_path("lock")) else life
             process = folder.read_identity("process")  # the job may have begun meanwhile
         return Seen(
             supervisor=life,

@@ -50,7 +50,7 @@ def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
             "Log in and try: scontrol ping. If SLURM's programs lie elsewhere, add them to "
             "PATH in ~/.bashrc there.",
         )
-    walls = read_wall_limits(seen["accounts"]) if heeds_limits(config) else {}
+    longest_times = read_wall_limits(seen["accounts"]) if heeds_limits(config) else {}
     return SlurmFacts(
         site=site,
         seen_at=seen_at,
@@ -62,10 +62,10 @@ def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
         kill_wait=leading_number(config.get("KillWait", "")) or KILL_WAIT,
         accounts=read_account_names(seen["accounts"]),
-        walls=walls,
+        longest_times=longest_times,
         default_qos=read_default_qos(seen["accounts"]),
         # A cached answer of an older release lacks it.
-        above=read_ancestors(seen.get("above", "")),
+        parent_accounts=read_ancestors(seen.get("above", "")),
         qos=read_qos_limits(seen["qos"]),
         pyxis="--container-image" in seen["flags"],
         programs=tuple(seen["programs"].split()),

@@ -37,9 +37,25 @@ LOOK_BACK = "now-60days"
 LEFT_OPEN = ("account", "constraint", "qos", "reservation")
 
 
+WORDS = (
+    "ID",
+    "NONE",
+    "BEGUN",
+    "STRANGER",
+    "REFUSED",
+    "DOUBT",
+    "ALIVE",
+    "NOROOM",
+    "UNSAFE",
+    "DENIED",
+)
+
+
 @dataclass(frozen=True)
 class Reply:
-    """The last answer of a script: one of WORDS, and the text after it."""
+    """The last answer of a script. `word` is one of WORDS; MISSING if required paths are missing;
+    "" for no answer.
+    """
 
     word: str
     text: str = ""
@@ -59,20 +75,6 @@ def read_reply(text: str) -> Reply:
     last = answers[-1]
     word, _, rest = lines[last].partition(" ")
     return Reply(word, "\n".join([rest, *lines[last + 1 :]]).strip(), missing)
-
-
-WORDS = (
-    "ID",
-    "NONE",
-    "BEGUN",
-    "STRANGER",
-    "REFUSED",
-    "DOUBT",
-    "ALIVE",
-    "NOROOM",
-    "UNSAFE",
-    "DENIED",
-)
 
 
 COMMON = ("attempt", "answers", "lookup")  # scripts whose functions others call

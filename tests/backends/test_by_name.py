@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.backends import registry
+from tao_sdk.backends import by_name
 from tao_sdk.backends.local.backend import LocalBackend
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.settings import Settings
 
 
 def test_local_is_here(tmp_path: Path) -> None:
-    backend = registry.open_backend("local", Settings({}), tmp_path)
+    backend = by_name.open_backend("local", Settings({}), tmp_path)
     assert isinstance(backend, LocalBackend)
-    assert backend.platform in registry.platforms()
+    assert backend.platform in by_name.platforms()
 
 
 @pytest.mark.parametrize(
@@ -32,24 +32,24 @@ def test_local_is_here(tmp_path: Path) -> None:
     ],
 )
 def test_other_names_of_a_platform_are_accepted(alias: str, name: str) -> None:
-    assert registry.platform_name(alias) == name
+    assert by_name.platform_name(alias) == name
 
 
 TO_COME = [
-    *registry.NOT_BUILT,
-    *(alias for alias, name in registry.ALIASES.items() if name in registry.NOT_BUILT),
+    *by_name.NOT_BUILT,
+    *(alias for alias, name in by_name.ALIASES.items() if name in by_name.NOT_BUILT),
 ]
 
 
 @pytest.mark.parametrize("name", TO_COME)
 def test_a_platform_that_is_not_built_yet_is_told_as_that(name: str) -> None:
     with pytest.raises(
-        TaoError, match=f"{registry.platform_name(name)} is not part of this version"
+        TaoError, match=f"{by_name.platform_name(name)} is not part of this version"
     ):
-        registry.backend_class(name)
+        by_name.backend_class(name)
 
 
-@pytest.mark.parametrize("name", registry.NOT_BUILT)
+@pytest.mark.parametrize("name", by_name.NOT_BUILT)
 def test_importing_the_class_of_a_platform_that_is_not_built_yet_says_so(name: str) -> None:
     with pytest.raises(ImportError, match=f"{name} is not part of this version") as told:
         importlib.import_module(f"tao_sdk.platforms.{name}")
@@ -72,12 +72,12 @@ def test_every_platform_of_the_documents_has_an_extra_that_installs_and_all_brin
 )
 def test_a_misspelt_platform_is_answered_with_what_was_meant(wrong: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"Did you mean {meant}"):
-        registry.backend_class(wrong)
+        by_name.backend_class(wrong)
 
 
 def test_a_name_like_no_other_is_answered_with_all_there_are() -> None:
     with pytest.raises(UsageError, match=r"Known are: .*kubernetes, .*local"):
-        registry.backend_class("xyzzy")
+        by_name.backend_class("xyzzy")
 
 
 def test_a_backend_that_another_package_brings_is_found(tmp_path: Path) -> None:
@@ -89,10 +89,10 @@ def test_a_backend_that_another_package_brings_is_found(tmp_path: Path) -> None:
     )
     (tmp_path / "other_backend.py").write_text("class Moon:\n    platform = 'moon'\n")
     script = (
-        "from tao_sdk.backends import registry as r; "
+        "from tao_sdk.backends import by_name as r; "
         "print(r.backend_class('moon').platform, r.backend_class('local').platform, 'moon' in r.platforms())"
     )
-    path = f"{tmp_path}:{Path(registry.__file__).parents[2]}"
+    path = f"{tmp_path}:{Path(by_name.__file__).parents[2]}"
     done = subprocess.run(
         [sys.executable, "-c", script], env={"PYTHONPATH": path}, capture_output=True, text=True
     )
@@ -101,10 +101,10 @@ def test_a_backend_that_another_package_brings_is_found(tmp_path: Path) -> None:
 
 def test_naming_a_platform_imports_no_backend() -> None:
     script = (
-        "import sys; from tao_sdk.backends import registry; registry.platform_name('k8s'); "
+        "import sys; from tao_sdk.backends import by_name; by_name.platform_name('k8s'); "
         "print('tao_sdk.backends.local' in sys.modules)"
     )
-    environment = {"PYTHONPATH": str(Path(registry.__file__).parents[2])}
+    environment = {"PYTHONPATH": str(Path(by_name.__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True
     )
@@ -119,7 +119,7 @@ def test_a_built_in_platform_is_known_without_asking_what_other_packages_bring(
     monkeypatch.setattr(
         importlib.metadata, "entry_points", lambda **by: asked.append("") or entry_points(**by)
     )
-    assert registry.platform_at("local", Settings({})) == "local"
+    assert by_name.platform_at("local", Settings({})) == "local"
     assert not asked
-    assert not registry.is_known("moon")
+    assert not by_name.is_known("moon")
     assert asked

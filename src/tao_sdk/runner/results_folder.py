@@ -1,4 +1,4 @@
-"""The place of this job's results, chosen in the platform document's order.
+"""The folder of this job's results, chosen in the platform document's order.
 
 An explicit value wins (outputs/destination.py); then TAO_RESULTS_ROOT; then the bucket; then
 /results, which is lost with the container. A root may be in a bucket, too (s3://bucket/prefix).
@@ -28,8 +28,8 @@ EPHEMERAL = "/results"
 GRACE_LENGTH = 9  # characters to read: enough for years
 
 
-class Place:
-    """The place of one attempt's results. `folder` is {root}/<job id>; `kept` is True if they
+class ResultsFolder:
+    """Where one attempt's results are. `folder` is {root}/<job id>; `kept` is True if they
     outlive the container.
 
     `remote` is the address to which they are sent, without a slash at its end; "" if they stay in

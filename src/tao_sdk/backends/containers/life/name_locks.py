@@ -1,4 +1,4 @@
-"""Turns: locks for steps that only one process of this machine may do at a time.
+"""Name locks: for steps that only one process of this machine may do at a time.
 
 One submit of a job, so that two submits do not deliver into the same container. One creation or
 removal of a network.
@@ -17,7 +17,7 @@ from tao_sdk.store.private_files import make_folders
 LOCKS = 64  # lock files; two names may share one, which costs a wait
 
 
-class Turns:
+class NameLocks:
     """One lock for each name.
 
     The locks are files in `folder`. They work between processes, and a process's end frees its own.
@@ -27,7 +27,7 @@ class Turns:
         self.folder = folder
 
     @contextmanager
-    def taken(self, name: str) -> Generator[None]:
+    def hold(self, name: str) -> Generator[None]:
         """Wait for the lock of `name` (a job's id, a network's name), and hold it."""
         make_folders(self.folder)
         with (self.folder / f"turn-{zlib.crc32(name.encode()) % LOCKS}").open("w") as file:

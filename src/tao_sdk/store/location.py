@@ -1,4 +1,4 @@
-"""Place: where the store is. A store is never used just because it lies in the current
+"""Location: where the store is. A store is never used just because it lies in the current
 directory.
 """
 
@@ -52,7 +52,6 @@ def is_missing(path: Path) -> bool:
 
 
 def open_store(state_file: str | Path | None, state_dir: Path) -> Store:
-    refuse_replaceable(
-        state_dir.absolute()
-    )  # backends keep files of theirs there, also with another state file
+    # backends keep files of theirs there, also with another state file
+    refuse_replaceable(state_dir.absolute())
     return Store.open(store_path(state_file, state_dir))
