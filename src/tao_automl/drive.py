@@ -578,7 +578,7 @@ def seen_by_job(earlier: Job, path: str) -> tuple[str, tuple[str, ...]]:
     """The path of an earlier job's file as a further job sees it, and the mounts that it needs for
     that: a container has other paths than its host.
     """
-    from tao_sdk.backends.registry import backend_class
+    from tao_sdk.backends.by_name import backend_class
     from tao_sdk.client.model_request import results_in_container
 
     below = path.removeprefix(earlier.results_dir.rstrip("/") + "/")

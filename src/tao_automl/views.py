@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tao_automl import template
+from tao_automl.decisions import Known
 from tao_automl.drive import gpu_seconds, is_driven, jobs_of
 from tao_automl.report.view import SearchView, view_of
+from tao_automl.reports import limit_reached
 from tao_automl.state import best_trial
 from tao_automl.stored import StoredSearch
 from tao_automl.template import Rung, values_of
@@ -83,7 +85,10 @@ def budget_of(stored: StoredSearch, jobs: list[Job]) -> dict[str, Any]:
     settings = stored.search.settings
     used = sum(map(gpu_seconds, jobs))
     trials = len(stored.search.trials)
+    known = Known(gpu_seconds=used, wall_seconds=stored.seconds)
+    no_more_jobs = settings.max_jobs is not None and stored.search.jobs >= settings.max_jobs
     return {
+        "used_up": no_more_jobs or bool(limit_reached(stored.search, known)),
         "jobs": stored.search.jobs,
         "gpu_seconds": used,
         "seconds": stored.seconds,

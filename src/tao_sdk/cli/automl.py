@@ -349,10 +349,9 @@ def cost_words(client: Client, stored: StoredSearch) -> str:
     from tao_automl.drive import jobs_of
     from tao_automl.views import budget_of
 
-    if "limit" not in stored.message:
-        return ""
-    cost = budget_of(stored, jobs_of(client, stored.id))["next_10_trials"]
-    if not cost:
+    budget = budget_of(stored, jobs_of(client, stored.id))
+    cost = budget["next_10_trials"]
+    if not budget["used_up"] or not cost:
         return ""
     gpu_hours = cost["gpu_seconds"] / 3600
     return f"10 more trials would take about {cost['seconds']:.0f} s and {gpu_hours:.2g} GPU hours."
