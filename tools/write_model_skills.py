@@ -25,7 +25,8 @@ MODEL_PREFIXES = ("tao-train-", "tao-finetune-")
 # The keys in the order in which people read them. Templates are left out: this bank has none.
 ORDER = (
     *("network_arch", "aliases", "container_image", "data_format", "gpu_spec_key", "node_spec_key"),
-    *("automl_enabled", "required_credentials", "spec_shorthand_keys", "key_defaults"),
+    *("automl_enabled", "required_credentials", "runtime_requirements"),
+    *("spec_shorthand_keys", "key_defaults"),
     *("data_sources", "spec_params"),
 )
 
@@ -39,6 +40,13 @@ OWN_NOTES = {
         "A parent, or a checkpoint, of train is train.checkpoint_2d, with which the 3D stage "
         "starts. To resume a training, set train.resume_training_checkpoint_path."
     ],
+}
+# What the documents say of the machine: of all actions, and of training.
+OWN_NEEDS = {
+    "tao-finetune-cosmos-reason": (
+        {"gpu_archs": ["sm_80", "sm_90", "sm_100", "sm_120"]},
+        {"train": {"min_gpu_count": 4, "min_gpu_memory_gb": 80}},
+    )
 }
 
 Facts = Mapping[str, Any]
@@ -201,6 +209,10 @@ def known_models() -> dict[str, Facts]:
     for name, sources in own_data_sources().items():
         theirs = facts[name].get("data_sources", {})
         facts[name]["data_sources"] = {**sources, **theirs}
+    for name, (general, actions) in OWN_NEEDS.items():
+        facts[name]["runtime_requirements"] = {"gpu_host": general}
+        for action, needs in actions.items():
+            facts[name]["actions"][action]["runtime_requirements"] = {"gpu_host": needs}
     return facts
 
 
@@ -253,7 +265,8 @@ def action_info(facts: Facts) -> dict[str, Any]:
     output.
     """
     info = {key: facts[key] for key in ("mode", "container_image", "command") if key in facts}
-    info |= {key: facts[key] for key in ("args", "defaults", "config_format") if key in facts}
+    others = ("args", "defaults", "config_format", "runtime_requirements")
+    info |= {key: facts[key] for key in others if key in facts}
     inputs = {key: about for key, about in facts["inputs"].items() if key not in facts["outputs"]}
     info["inputs"] = {
         key: declaration(about) | own_description(key) for key, about in inputs.items()

@@ -159,6 +159,19 @@ def test_a_credential_of_the_model_is_asked_for_and_never_shown(tao: Tao, tmp_pa
     assert ("TOY_TOKEN set." in ran.out, "hidden-one" in ran.out) == (True, False)
 
 
+def test_the_machine_that_an_action_needs_is_looked_at(tao: Tao, tmp_path: Path) -> None:
+    needs = (
+        "mode: config, runtime_requirements: {gpu_host: {min_gpu_count: 4, min_gpu_memory_gb: 80}}"
+    )
+    info = tmp_path / "bank" / "skills" / "toy" / "skill_info.yaml"
+    info.parent.mkdir(parents=True)
+    info.write_text(MODEL.replace("mode: config", needs))
+    words = ("--model", "toy", "--action", "train", "--skill-bank", str(tmp_path / "bank"))
+    ran = tao("doctor", *words, "--platform", "local", "--gpus", "1", "--json")
+    assert ("error", "gpu.too_few") in codes(ran), ran.out
+    assert any(code.startswith("gpu.not_seen") or code == "gpu.memory" for _, code in codes(ran))
+
+
 def test_the_flags_of_the_doctor_are_told(tao: Tao) -> None:
     told = tao("doctor", "--help").out
     assert "--json-required-field" in told

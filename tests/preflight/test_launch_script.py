@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -167,6 +168,29 @@ def test_gpus_that_are_not_enough_are_told(check: Check, words: tuple[str, ...],
     ran = check("--platform", "local", *words)
     assert ran.code == 1
     assert one_with(ran, told).startswith("MISSING: ")
+
+
+def test_a_models_own_needs_of_gpus_and_driver_are_looked_at(
+    check: Check, tools: Path, bank: Path, tmp_path: Path
+) -> None:
+    words = ("--platform", "local", "--model", "cosmos-reason")
+    program(tools, "nvidia-smi", "echo NVIDIA T4, 15360, 7.5, 570.86.10")
+    assert one_with(check(*words, HF_TOKEN="x"), "MISSING: NVIDIA T4 is sm_75; tao-finetune-cosmos")
+    own = tmp_path / "own"
+    shutil.copytree(bank, own)
+    info = own / "skills/models/tao-train-digits/references/skill_info.yaml"
+    with info.open("a") as file:
+        file.write(
+            "runtime_requirements: {gpu_host: {min_driver_version: '580', min_gpu_count: 2, "
+        )
+        file.write("min_container_toolkit_version: 1.19.1}}\n")
+    ran = check("--skill-bank", str(own), "--platform", "local", "--model", "digits")
+    assert one_with(ran, "MISSING: The NVIDIA driver is 570.86.10; 580 or newer is needed.")
+    assert one_with(ran, "MISSING: 2 GPU needed, 1 found.")
+    assert one_with(ran, "WARN: tao-train-digits needs NVIDIA Container Toolkit 1.19.1")
+    program(tools, "nvidia-smi", "echo NVIDIA H100, 81559, 9.0")
+    ran = check("--skill-bank", str(own), "--platform", "local", "--model", "digits")
+    assert one_with(ran, "MISSING: The version of the NVIDIA driver could not be seen.")
 
 
 @pytest.mark.usefixtures("gpus")

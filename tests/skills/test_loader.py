@@ -20,6 +20,7 @@ from tao_sdk.skills.skill import (
     CredentialGroup,
     DataSource,
     Download,
+    HostNeeds,
     Input,
     MappedFile,
     Mode,
@@ -171,6 +172,25 @@ def test_credentials_are_names_or_say_how_to_get_them(load: Load) -> None:
     )
 
 
+def test_the_machine_that_a_skill_and_its_action_need_is_read(load: Load) -> None:
+    text = GOOD.replace(
+        "    mode: config\n",
+        "    mode: config\n"
+        "    runtime_requirements: {gpu_host: {min_gpu_count: 4, min_gpu_memory_gb: 80}}\n",
+    ) + (
+        "runtime_requirements:\n"
+        "  gpu_host: {min_driver_version: '580', min_cuda_version: '13.0', gpu_archs: [8.0, sm_90]}\n"
+        "conditional_credentials: {HF_TOKEN: only for a gated checkpoint}\n"
+    )
+    skill = load(text)
+    general = HostNeeds(gpu_archs=("sm_80", "sm_90"), driver="580", cuda="13.0")
+    assert skill.needs_of("evaluate") == general
+    assert skill.needs_of("train") == dataclasses.replace(general, gpu_count=4, gpu_memory_gb=80)
+    assert skill.optional_credentials == (
+        Credential("HF_TOKEN", only_when="only for a gated checkpoint"),
+    )
+
+
 def test_arguments_of_an_action_may_have_hyphens(load: Load) -> None:
     text = (
         "actions:\n"
@@ -245,6 +265,13 @@ def test_a_missing_mode_is_invalid_metadata_that_names_skill_and_file(load: Load
         ("actions:\n", "spec_params: {train: {a: {link: 'http://x'}}}\nactions:\n", "spec_params.tr"),
         ("actions:\n", "required_credentials: [not-a-name]\nactions:\n", "required_credentials[0]@4"),
         ("actions:\n", "spec_templates: {train: /etc/passwd}\nactions:\n", "spec_templates.train@4"),
+        ("actions:\n", "conditional_credentials: {a b: x}\nactions:\n", "conditional_credentials.a"),
+        ("mode: config", "mode: config\n    runtime_requirements: {gpu_host: {gpu_archs: [turing]}}",
+         "actions.train.runtime_requirements.gpu_host.gpu_archs[0]@7: "),
+        ("mode: config", "mode: config\n    runtime_requirements: {gpu_host: {min_gpu_count: some}}",
+         "actions.train.runtime_requirements.gpu_host.min_gpu_count@7: "),
+        ("mode: config", "mode: config\n    runtime_requirements: {gpu_host: {min_cuda_version: new}}",
+         "actions.train.runtime_requirements.gpu_host.min_cuda_version@7: "),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_key_and_line(

@@ -70,6 +70,7 @@ class JobRequest:
     # for a model's job: the origin of its fields, and of the values of its spec
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
     skill: Skill | None = None  # for a model's job
+    action: str = ""  # of the skill
 
     def located(self, error: SpecError) -> SpecError:
         """The error with its place in the job file, and with the other mistakes there."""
@@ -114,7 +115,10 @@ def read_request(typed: TypedJob, client: Client | None = None) -> JobRequest:
         return JobRequest(final, place, options, file, notes)
     parent = joined.parent.id if joined.parent else None
     notes = (*notes, *joined.notes)
-    return JobRequest(final, place, options, file, notes, parent, joined.job.origins, joined.skill)
+    origins = joined.job.origins
+    return JobRequest(
+        final, place, options, file, notes, parent, origins, joined.skill, joined.action
+    )
 
 
 def join_typed(

@@ -35,6 +35,7 @@ from tao_sdk.preflight.datasets import (
     plain_findings,
 )
 from tao_sdk.preflight.gpus import gpu_findings, unseen_gpus
+from tao_sdk.preflight.host_needs import count_findings, unseen_findings, with_host_needs
 from tao_sdk.preflight.images import file_findings, free_findings, registry_findings
 from tao_sdk.preflight.registry_login import NGC_LOGIN
 from tao_sdk.preflight.requirements import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from tao_sdk.model.machines import Machines
     from tao_sdk.model.prepared_job import DataInput
     from tao_sdk.model.settings import Settings
+    from tao_sdk.skills.skill import Skill
 
 # the ends of the keys of COCO's layout, as TAO's specs have them side by side
 IMAGE_FOLDER, IMAGE_LIST = ".image_dir", ".json_file"
@@ -77,11 +79,22 @@ def launch_findings(
     """
     if request.skill:
         yield from credential_findings(request.skill, is_set_for(client, request))
+        yield from host_findings(request.skill, request.action, planned)
+        own = request.skill.needs_of(request.action)
+        needs = replace(needs, gpus=with_host_needs(needs.gpus, own, request.skill.name))
     yield from machine_findings(client, request.platform, planned, needs)
     yield from data_findings(client, request.platform, planned, needs.data)
     if not has_code(planned, "output.ephemeral"):
         yield Finding(Severity.OK, "results.place", f"The results go to {planned.plan.results_dir}")
     yield from map(fail_closed, planned.findings)
+
+
+def host_findings(skill: Skill, action: str, planned: Planned) -> Iterator[Finding]:
+    """Findings about the machine that the skill needs for the action, by the job alone."""
+    needs = skill.needs_of(action)
+    gpus = (planned.spec.gpu_count or 0) * (planned.spec.num_nodes or 1)
+    yield from count_findings(needs, skill.name, gpus)
+    yield from unseen_findings(needs, skill.name)
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ class JoinedJob:
     # keys of the spec, and what the parent has for them
     from_parent: Mapping[str, str] = field(default_factory=dict[str, str])
     skill: Skill | None = None
+    action: str = ""
 
     @property
     def spec(self) -> JobSpec:
@@ -241,7 +242,7 @@ class Joining:
         job = with_fields(job, self.given)
         if parent is not None and takes_paths:
             job = self.with_parents_mounts(job, parent)
-        return JoinedJob(job, parent, takes_paths, from_parent, skill)
+        return JoinedJob(job, parent, takes_paths, from_parent, skill, self.request.action)
 
     def is_there(self, address: str) -> bool | None:
         """True if a file of a dataset is there; None if it cannot be seen from here."""

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 MIB = 1024 * 1024
 GPU_QUERY = (
     "nvidia-smi",
-    "--query-gpu=name,memory.total,compute_cap",
+    "--query-gpu=name,memory.total,compute_cap,driver_version",
     "--format=csv,noheader,nounits",
 )
+VERSION = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
 ARCH = re.compile(r"(?:sm_|compute_)?(\d{1,2})\.?(\d)([a-z]?)")
 # the kernel's names of architectures -> those of images
 IMAGE_ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
+# of GPU feature discovery: the whole version, or its first part
+DRIVER_LABELS = ("cuda.driver-version.full", "cuda.driver.major")
 MOST_GPUS = 1024  # of one node; more are not believed
 
 
@@ -29,6 +32,7 @@ class Gpu:
     name: str
     memory: int = 0  # bytes
     arch: str = ""  # such as sm_90
+    driver: str = ""  # such as 580.65.06
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,14 @@ def parse_gpus(text: str) -> list[Gpu]:
 
 
 def parse_line(line: str) -> Gpu:
-    name, memory, capability = (part.strip() for part in line.rsplit(",", 2))
-    return Gpu(name, int(memory) * MIB if memory.isdigit() else 0, arch_or_nothing(capability))
+    """Parse one line, with the driver or without it. A name may have commas."""
+    *words, memory, capability, driver = ("", *(part.strip() for part in line.split(",")))
+    if not (memory.isdigit() or memory.startswith("[")):
+        words, memory, capability, driver = [*words, memory], capability, driver, ""
+    name = ", ".join(filter(None, words))
+    known = driver if VERSION.fullmatch(driver) else ""
+    size = int(memory) * MIB if memory.isdigit() else 0
+    return Gpu(name, size, arch_or_nothing(capability), known)
 
 
 # Clusters
@@ -104,5 +114,6 @@ def labelled_gpus(labels: Mapping[str, str], count: int) -> list[Gpu]:
         labels.get("nvidia.com/gpu.product", "GPU"),
         int(memory) * MIB if memory.isdigit() else 0,
         arch_or_nothing(f"{major}.{minor}"),
+        next(filter(None, (labels.get(f"nvidia.com/{name}") for name in DRIVER_LABELS)), ""),
     )
     return [gpu] * min(count, MOST_GPUS)

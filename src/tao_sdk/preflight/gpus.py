@@ -15,6 +15,7 @@ def gpu_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
         *count_findings(gpus, needs),
         *memory_findings(gpus, needs),
         *arch_findings(gpus, needs),
+        *driver_findings(gpus, needs),
     ]
     yield from problems
     if gpus and not problems:
@@ -97,3 +98,26 @@ def arch_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
                     "",
                     "Choose another GPU, or an image that is built for this one.",
                 )
+
+
+def driver_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
+    for driver in dict.fromkeys(gpu.driver for gpu in gpus if needs.driver):
+        if not driver:
+            yield error(
+                "gpu.driver_unseen",
+                "The version of the NVIDIA driver could not be seen.",
+                f"{needs.driver} or newer is needed.",
+                "Read it on a machine that would run the job, and compare:",
+                "nvidia-smi --query-gpu=driver_version --format=csv,noheader",
+            )
+        elif version_of(driver) < version_of(needs.driver):
+            yield error(
+                "gpu.driver",
+                f"The NVIDIA driver is {driver}; {needs.driver} or newer is needed.",
+                "",
+                "Choose another machine, or install the driver there: tao doctor host",
+            )
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())

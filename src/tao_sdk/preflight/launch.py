@@ -13,6 +13,7 @@ from tao_sdk.preflight.access import PLATFORMS, Access, Wanted, access_to
 from tao_sdk.preflight.credentials import credential_findings
 from tao_sdk.preflight.datasets import NotSeen, dataset_findings
 from tao_sdk.preflight.gpus import gpu_findings
+from tao_sdk.preflight.host_needs import unseen_findings
 from tao_sdk.preflight.images import free_findings
 from tao_sdk.preflight.places import Buckets, ThisMachine, place_of
 from tao_sdk.preflight.requirements import DataNeeds, Dataset
@@ -46,6 +47,8 @@ def launch_findings(launch: Launch) -> Iterator[Finding]:
     for skill in (launch.skill, launch.model):
         if skill:
             yield from credential_findings(skill, lambda name: bool(environ.get(name)))
+    if launch.model:
+        yield from unseen_findings(launch.model.needs_of(""), launch.model.name)
     access = access_to(launch.platform, launch.wanted)
     if access is None:
         yield error(

@@ -43,10 +43,11 @@ class GpuNeeds:
     count: int = 0
     memory_gb: float = 0.0  # for each GPU, in 10^9 bytes
     archs: tuple[ArchList, ...] = ()  # each of which has to have the GPU
+    driver: str = ""  # the oldest one
 
     @property
     def any(self) -> bool:
-        return bool(self.count or self.memory_gb or self.archs)
+        return bool(self.count or self.memory_gb or self.archs or self.driver)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tao_sdk.skills.needs_reader import read_host_needs
 from tao_sdk.skills.node import Node, Reading, is_spec_key
 from tao_sdk.skills.skill import Action, Input, Mode, Output, Selective
 
@@ -18,7 +19,7 @@ OTHER_TYPES = {
 FORMATS = ("yaml", "toml", "json")
 ACTION = {
     *("mode", "command", "config_format", "container_image", "image", "inputs", "outputs"),
-    *("upload_excludes", "args", "defaults", "description"),
+    *("upload_excludes", "args", "defaults", "description", "runtime_requirements"),
     # for people and other programs
     *("metric", "metric_direction", "metric_file", "cancellation", "execution_contract"),
     *("automl_default_parameters", "automl_disabled_parameters"),
@@ -50,6 +51,7 @@ def read_action(reading: Reading, name: str, node: Node, skill: str) -> Action:
         args=reading.texts_by_name(has.get("args")),
         defaults=read_defaults(reading, has.get("defaults")),
         description=reading.text(has.get("description")),
+        host_needs=read_host_needs(reading, has.get("runtime_requirements")),
     )
     warn_of_shared_keys(reading, action, has.get("inputs"))
     refuse_unknown_placeholders(reading, action, has)

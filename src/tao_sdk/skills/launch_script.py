@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.model.errors import UsageError
 from tao_sdk.preflight.access import PLATFORMS, Wanted
+from tao_sdk.preflight.host_needs import with_host_needs
 from tao_sdk.preflight.launch import Launch
 from tao_sdk.preflight.requirements import (
     GpuNeeds,
@@ -60,7 +62,7 @@ def read_count(text: str) -> int:
 
 LAUNCH_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--platform": {"metavar": "NAME", "required": True, "help": "where the job is to run"},
-    "--model": {"metavar": "NAME", "help": "the model, whose credentials are looked for"},
+    "--model": {"metavar": "NAME", "help": "the model: its credentials, GPUs and driver"},
     "--container-image": {"metavar": "IMAGE", "help": "the image: present or pullable"},
     "--docker-host": {"metavar": "URL", "help": "the daemon; default: $DOCKER_HOST"},
     "--path": {
@@ -131,6 +133,9 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
         )
     archs = tuple(map(read_arch_list, arguments.gpu_arch_allowlist or ()))
     gpus = GpuNeeds(arguments.gpu_min_count, arguments.gpu_min_memory_gb, archs)
+    model = load_named(bank, arguments.model) if arguments.model else None
+    if model:
+        gpus = gpus_for(gpus, model)
     wanted = Wanted(
         environ,
         arguments.container_image or "",
@@ -147,8 +152,15 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
         datasets,
         needs,
         arguments.skip_platform_access,
-        load_named(bank, arguments.model) if arguments.model else None,
+        model,
     )
+
+
+def gpus_for(asked: GpuNeeds, model: Skill) -> GpuNeeds:
+    """The GPUs that are asked for, and those that the model needs."""
+    needs = model.needs_of("")
+    joined = with_host_needs(asked, needs, model.name)
+    return replace(joined, count=max(asked.count, needs.gpu_count))
 
 
 def named_platform(bank: Bank, name: str) -> tuple[str, Skill | None]:

@@ -15,6 +15,7 @@ from tao_sdk.skills.action_reader import read_action
 from tao_sdk.skills.bank_file import read_bank_document
 from tao_sdk.skills.data_reader import read_data_sources, read_spec_params
 from tao_sdk.skills.errors import SkillError
+from tao_sdk.skills.needs_reader import read_host_needs
 from tao_sdk.skills.node import Node, Reading
 from tao_sdk.skills.skill import Credential, CredentialGroup, Skill, Template
 
@@ -22,14 +23,16 @@ KINDS = ("model", "platform", "data", "workflow", "application", "core")
 # keys that are known and not read: what they say is for people
 FOR_PEOPLE = {
     *("prerequisites", "tags", "depends_on", "sdk_module", "features", "pretrained_models"),
-    *("version", "license", "image"),
+    *("version", "license", "image", "huggingface_model_ids", "execution_environment"),
+    *("backend_contracts", "backend_resolver", "backend_selection", "workflow_contract"),
+    *("workflow_constraints", "path_contract"),
 }
 KNOWN = FOR_PEOPLE | {
     *("name", "type", "description", "network_arch", "aliases", "container_image", "data_format"),
     *("gpu_spec_key", "node_spec_key", "automl_enabled", "actions", "spec_shorthand_keys"),
     *("key_defaults", "spec_templates", "spec_params", "data_sources", "required_credentials"),
     *("optional_credentials", "credential_groups", "resource_defaults", "cloud_storage", "notes"),
-    "files",
+    *("files", "runtime_requirements", "conditional_credentials"),
 }
 CREDENTIAL = {"name", "source", "description", "how_to_get", "only_when", "default"}
 GROUP = {"name", "require_one_of", "preferred", "description"}
@@ -96,12 +99,16 @@ def skill_of(value: Value, reading: Reading, path: Path, name: str, kind: str) -
         spec_params=read_spec_params(reading, has.get("spec_params")),
         data_sources=read_data_sources(reading, has.get("data_sources")),
         required_credentials=read_credentials(reading, has.get("required_credentials")),
-        optional_credentials=read_credentials(reading, has.get("optional_credentials")),
+        optional_credentials=(
+            *read_credentials(reading, has.get("optional_credentials")),
+            *read_conditional(reading, has.get("conditional_credentials")),
+        ),
         credential_groups=read_groups(reading, has.get("credential_groups")),
         resource_defaults=read_plain(reading, has.get("resource_defaults")),
         cloud_storage=read_plain(reading, has.get("cloud_storage")),
         notes=reading.texts(has.get("notes")),
         files=reading.texts_by_name(has.get("files")),
+        host_needs=read_host_needs(reading, has.get("runtime_requirements")),
     )
 
 
@@ -159,6 +166,15 @@ def read_credentials(reading: Reading, node: Node | None) -> tuple[Credential, .
         for item in reading.list_of(node)
         if (credential := read_credential(reading, item)).name
     )
+
+
+def read_conditional(reading: Reading, node: Node | None) -> tuple[Credential, ...]:
+    """A mapping of variables to the conditions under which they are needed."""
+    found = reading.mapping(node)
+    for name, child in found.items():
+        if not (name.isidentifier() and name.isascii()):
+            reading.refuse(child, "is no variable's name.", "Write it like HF_TOKEN.")
+    return tuple(Credential(name, only_when=reading.text(child)) for name, child in found.items())
 
 
 def read_credential(reading: Reading, item: Node) -> Credential:

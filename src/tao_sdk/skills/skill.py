@@ -62,6 +62,29 @@ class Output:
 
 
 @dataclass(frozen=True)
+class HostNeeds:
+    """The machine that a skill or an action needs. 0, "" and () ask for nothing."""
+
+    gpu_count: int = 0  # of all nodes
+    gpu_memory_gb: float = 0.0  # of each GPU, in 10^9 bytes
+    gpu_archs: tuple[str, ...] = ()  # such as sm_80
+    driver: str = ""  # the oldest NVIDIA driver, such as 580
+    cuda: str = ""
+    container_toolkit: str = ""
+
+    def over(self, general: HostNeeds) -> HostNeeds:
+        """These needs, and the general ones where these ask for nothing."""
+        return HostNeeds(
+            self.gpu_count or general.gpu_count,
+            self.gpu_memory_gb or general.gpu_memory_gb,
+            self.gpu_archs or general.gpu_archs,
+            self.driver or general.driver,
+            self.cuda or general.cuda,
+            self.container_toolkit or general.container_toolkit,
+        )
+
+
+@dataclass(frozen=True)
 class Action:
     """One thing that a skill does, such as train."""
 
@@ -76,6 +99,7 @@ class Action:
     args: Mapping[str, str] = field(default_factory=lambda: {})
     defaults: Mapping[str, str] = field(default_factory=lambda: {})  # by placeholder of args
     description: str = ""
+    host_needs: HostNeeds = HostNeeds()
 
 
 @dataclass(frozen=True)
@@ -166,6 +190,7 @@ class Skill:
     cloud_storage: Mapping[str, Plain] = field(default_factory=lambda: {})
     notes: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=lambda: {})  # path in the job: in its folder
+    host_needs: HostNeeds = HostNeeds()
 
     @property
     def folder(self) -> Path:
@@ -181,6 +206,11 @@ class Skill:
         known = ", ".join(self.actions) or "none"
         hint = f"Did you mean {near[0]}?" if near else f"Its actions: {known}."
         raise ActionNotFound(f"{self.name} has no action {name!r}.", f"As {self.path} says.", hint)
+
+    def needs_of(self, action: str) -> HostNeeds:
+        """The machine that an action needs; the skill's needs for "" and for an unknown one."""
+        own = self.actions.get(action)
+        return own.host_needs.over(self.host_needs) if own else self.host_needs
 
     def image_of(self, action: str) -> str:
         """The image key, or the image, of an action. Raises ActionNotFound."""
