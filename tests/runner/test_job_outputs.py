@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tao_sdk.runner.outputs import older_record
 from tao_sdk.runner.outputs.copies import Copies
+from tao_sdk.runner.outputs.tree import Tree
 from tao_sdk.runner.results_folder import ResultsFolder
 from tao_sdk.script_runner import build_entrypoint
 
@@ -343,6 +345,49 @@ def test_an_output_above_the_place_of_results_leaves_jobs_out(jobs, tmp_path):
 def test_an_output_that_was_never_written_is_told(jobs, tmp_path):
     ran = jobs.run("true", outputs=[f"{tmp_path}/nothing"])
     assert (ran.code, ran.warnings) == (0, ["output.missing"])
+
+
+def test_what_an_output_had_before_the_command_and_still_has_is_left_out(jobs, tmp_path):
+    out = tmp_path / "o"
+    out.mkdir()
+    for name in ("ckpt_1.pt", "ckpt_2.pt", "again.pt", "kept_time.pt", "log.txt"):
+        (out / name).write_text("old")
+    (tmp_path / "one.pt").write_text("old")
+    command = (
+        f"cd {out}; test -e ckpt_9.pt && {{ echo 3 > ckpt_3.pt; exit; }}; echo 9 > ckpt_9.pt;"
+        "echo more >> log.txt; echo -n old > again.pt; cp -p ckpt_1.pt c; cp -p c copied.pt;"
+        "touch -r kept_time.pt t; echo -n new > kept_time.pt; touch -r t kept_time.pt; rm c t; exit 1"
+    )
+    outputs = [str(out), f"{tmp_path}/one.pt"]
+    first = jobs.run(command, outputs=outputs)
+    own = {f"o/{name}" for name in ("ckpt_9.pt", "again.pt", "kept_time.pt", "copied.pt")}
+    assert (first.code, set(first.files)) == (1, own | {"o/log.txt"})
+    assert first.warnings == ["output.older", "output.older"]
+    facts = [event.facts["what"] for event in first.named("warning")]
+    assert facts[0] == f"2 files of {out} are older than the job and were left out."
+    # a further attempt keeps what the first one wrote
+    second = jobs.run(command, outputs=outputs, env={"TAO_ATTEMPT": "2"})
+    assert (second.code, set(second.files)) == (0, own | {"o/log.txt", "o/ckpt_3.pt"})
+
+
+def test_of_very_many_files_the_older_ones_are_known_by_the_clock(tmp_path, monkeypatch):
+    out = tmp_path / "o"
+    out.mkdir()
+    results = ResultsFolder({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job-1")
+    Path(results.own_folder).mkdir(parents=True)
+    (tmp_path / "one").write_text("old")
+    (out / "x.pt").write_text("old")
+    monkeypatch.setattr(older_record, "MOST", 1)
+    monkeypatch.setattr(older_record, "SKEW", -3600.0)  # as if an hour had passed
+    copies = [{"path": str(path), "name": path.name} for path in (tmp_path / "one", out)]
+    files = older_record.note_older_files(copies, results)
+    assert set(files.marks) == {f"{tmp_path}/one"}
+    assert files.own_files(str(out), Tree(str(out), [])) == {}
+    files.unnoted_before -= 7200
+    assert set(files.own_files(str(out), Tree(str(out), []))) == {"x.pt"}
+    assert older_record.note_older_files(copies, results).marks == files.marks, (
+        "read from its record"
+    )
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])

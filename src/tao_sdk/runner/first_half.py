@@ -140,6 +140,7 @@ class FirstHalf:
         if self.document["copies"]:
             from tao_sdk.runner.outputs.brought import make_folders
 
+            self.note_older_files()
             make_folders(self.document["copies"])
         if self.document["resume"] and self.results.resume:
             from tao_sdk.runner.outputs import resume
@@ -154,6 +155,13 @@ class FirstHalf:
                 self.document["spec"], self.values, self.results.folder, self.document["format"]
             )
             self.values["{config_path}"] = path
+
+    def note_older_files(self) -> None:
+        """Note which files the outputs have already: they are no results of this job."""
+        if any(os.path.exists(copy["path"]) for copy in self.document["copies"]):
+            from tao_sdk.runner.outputs.older_record import note_older_files
+
+            self.results.older_files = note_older_files(self.document["copies"], self.results)
 
     def start_command(self) -> None:
         self.ephemeral = not self.results.kept and self.keeps_results()

@@ -24,6 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tao_sdk.runner.outputs.older import OlderFiles
+
 EPHEMERAL = "/results"
 GRACE_LENGTH = 9  # characters to read: enough for years
 
@@ -53,6 +55,7 @@ class ResultsFolder:
         self.optional: frozenset[str] = frozenset()  # paths of outputs that need not be written
         # names of other jobs' folders beside this one, if they matter
         self.neighbours: frozenset[str] = frozenset()
+        self.older_files: OlderFiles | None = None  # None if no output was there before the command
         local = env.get("TAO_LOCAL_ROOT", "") if self.remote or not root else root
         self.folder = os.path.join(os.path.abspath(local or EPHEMERAL), self.job)
 

@@ -8,6 +8,7 @@ import re
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tao_sdk.runner.document import Copy
+    from tao_sdk.runner.outputs.tree import Shape, Tree
     from tao_sdk.runner.results_folder import ResultsFolder
 
 
@@ -57,6 +58,18 @@ def other_results(source: str, results: ResultsFolder) -> list[str]:
     )
     jobs = {os.path.basename(results.folder), *results.neighbours, *marked}
     return [os.path.relpath(os.path.join(root, name), source) for name in sorted(jobs)]
+
+
+def own_files(source: str, tree: Tree, results: ResultsFolder) -> dict[str, Shape]:
+    """The files of an output's folder that are this job's: without older ones (older.py)."""
+    if results.older_files is None:
+        return tree.files
+    return results.older_files.own_files(source, tree)
+
+
+def owns_file(source: str, results: ResultsFolder) -> bool:
+    """True if a file that is an output is this job's, and not an older one."""
+    return results.older_files is None or results.older_files.owns_file(source)
 
 
 def names_beside(results: ResultsFolder) -> list[str]:

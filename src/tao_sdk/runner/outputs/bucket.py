@@ -15,7 +15,13 @@ import time
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.web import Changed
-from tao_sdk.runner.outputs.brought import other_results, paths_to_bring, written_there
+from tao_sdk.runner.outputs.brought import (
+    other_results,
+    own_files,
+    owns_file,
+    paths_to_bring,
+    written_there,
+)
 from tao_sdk.runner.outputs.destination import in_bucket, output_path
 from tao_sdk.runner.outputs.manifest import manifest_text, parse_manifest
 from tao_sdk.runner.outputs.remote import Remote, is_version
@@ -205,7 +211,7 @@ class Bucket:
                 problems += [
                     f"{source}: {problem}" if inside else problem for problem in tree.problems
                 ]
-                for path, shape in tree.files.items():
+                for path, shape in own_files(source, tree, self.results).items():
                     self.add_item(
                         os.path.join(inside, path),
                         os.path.join(source, path),
@@ -214,7 +220,8 @@ class Bucket:
                         problems,
                     )
             elif os.path.isfile(source):
-                self.add_item(inside, source, shape_now(source), items, problems)
+                if owns_file(source, self.results):
+                    self.add_item(inside, source, shape_now(source), items, problems)
             elif os.path.exists(source):
                 problems.append(f"{source}: not a file")
             elif not written_there(inside, self.results):

@@ -9,7 +9,13 @@ from __future__ import annotations
 import os
 
 from tao_sdk.net.atomic import BLOCK, append_rest, copy_whole, take_times_and_mode
-from tao_sdk.runner.outputs.brought import other_results, paths_to_bring, written_there
+from tao_sdk.runner.outputs.brought import (
+    other_results,
+    own_files,
+    owns_file,
+    paths_to_bring,
+    written_there,
+)
 from tao_sdk.runner.outputs.tree import Tree, covers_path, is_growing, shape_of
 
 TYPE_CHECKING = False
@@ -53,7 +59,8 @@ class Copies:
             if os.path.isdir(source):
                 self.copy_folder(source, target, name, final)
             elif os.path.isfile(source):
-                self.copy_file(source, target, shape_of(source), final)
+                if owns_file(source, self.results):
+                    self.copy_file(source, target, shape_of(source), final)
             elif os.path.exists(source):  # a pipe has no end that could be waited for
                 self.problems.append(f"{source}: not a file")
             elif not written_there(name, self.results):
@@ -64,7 +71,7 @@ class Copies:
         """Copy the files of a folder, except those with excluded names."""
         tree = Tree(source, other_results(source, self.results))
         self.problems += [f"{source}: {problem}" for problem in tree.problems]
-        for path, shape in tree.files.items():
+        for path, shape in own_files(source, tree, self.results).items():
             if not self.is_excluded(os.path.join(name, path)):
                 self.copy_file(os.path.join(source, path), os.path.join(target, path), shape, final)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     Shape = tuple[int, float]  # size, mtime: they change with the file
+    Mark = tuple[int, int, int]  # size, mtime and ctime in ns: a copy that keeps its time differs
 
 GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
 WEIGHTS = (
@@ -33,22 +34,24 @@ COUNTED = ("epoch", "step", "iter", "checkpoint", "ckpt", "global_step", "global
 
 
 class Tree:
-    """`files`: relative path -> shape of every regular file below a folder. `problems`: a line for
-    each path that was left out, with the reason.
+    """`files`: relative path -> shape of every regular file below a folder, `marks`: its mark.
+    `problems`: a line for each path that was left out, with the reason. With `most`, no further
+    folder is entered once there are so many files.
 
     Links are followed, and each folder is entered once, by its own name, so that a link to a folder
     above does not loop. A link to a folder above the top is left out: it would include everything
     beside the top.
     """
 
-    def __init__(self, top: str, excludes: list[str]) -> None:
+    def __init__(self, top: str, excludes: list[str], most: float = float("inf")) -> None:
         self.top, self.excludes, self.real = top, excludes, os.path.realpath(top)
         self.files: dict[str, Shape] = {}
+        self.marks: dict[str, Mark] = {}
         self.problems: list[str] = []
         self.visited: set[tuple[int, int]] = set()
         self.folders = [""]  # to enter, by their paths below the top
         self.links: list[str] = []
-        while self.folders or self.links:
+        while (self.folders or self.links) and len(self.files) < most:
             self.enter_folder(self.folders.pop() if self.folders else self.links.pop())
 
     def enter_folder(self, folder: str) -> None:
@@ -82,6 +85,7 @@ class Tree:
             (self.links if link else self.folders).append(path)
         elif stat.S_ISREG(status.st_mode):
             self.files[path] = status.st_size, status.st_mtime
+            self.marks[path] = mark_of(status)
         else:
             self.problems.append(f"{path}: not a file")
 
@@ -98,6 +102,10 @@ def shape_of(path: str) -> Shape:
     """(size, mtime) of a path. Raises OSError if there is nothing."""
     status = os.stat(path)
     return status.st_size, status.st_mtime
+
+
+def mark_of(status: os.stat_result) -> Mark:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def covers_path(exclude: str, path: str) -> bool:
