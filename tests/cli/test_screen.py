@@ -275,6 +275,21 @@ def test_an_epoch_that_has_settled_is_told_before_the_next_one_begins() -> None:
     assert told.lines(made, [], 3.0) == []
 
 
+def test_plain_lines_tell_steps_ever_more_rarely_and_the_last() -> None:
+    made, told = Scene(DIGITS), PlainScene()
+    times, printed = list[int](), list[str]()
+    for second in range(600):
+        text = b"iter %d loss %.4f\n" % (second * 10, 1 / (second + 1))
+        new = told.lines(made, made.take_log(text), float(second))
+        times += [second] * any(line.startswith("step") for line in new)
+        printed += new
+    assert times[:4] == [0, 3, 8, 15] and 12 <= len(times) <= 20
+    assert printed[1:3] == ["step 0  loss 1.000", "step 30  loss 0.250"]
+    made.take_job(replace(DIGITS, status=Status.COMPLETE))
+    assert told.lines(made, made.end_log(), 600.0) == ["step 5990  loss 0.002"]
+    assert told.lines(made, [], 700.0) == []
+
+
 KERAS_BAR = b"\r1/8 - accuracy: 0.90 - loss: 0.20\r8/8 - accuracy: 0.91 - loss: 0.19"
 KERAS_END = b" - val_accuracy: 0.%d - val_loss: 0.%d\n"
 

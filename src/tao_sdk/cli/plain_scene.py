@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 
 TOLD_SECONDS = 10.0  # between two lines about a transfer
 SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
+STEP_SECONDS = 3.0  # between the first two lines about steps
+STEP_GROWTH = 1.5  # each further one comes so much later than the one before,
+LONGEST_STEP_SECONDS = 60.0  # up to this
 
 
 class PlainScene:
-    """The scene for a log: one line per stage and per epoch, each once."""
+    """The scene for a log: one line per stage and per epoch, each once. Of a job that counts only
+    steps, a line now and then.
+    """
 
     def __init__(self, told_head: str = "") -> None:
         """`told_head` is the head line of the first attempt if it was printed before."""
@@ -38,6 +43,7 @@ class PlainScene:
         self.held: Progress | None = None  # an epoch whose values may still change
         self.held_since = 0.0
         self.awaited: set[str] = set()  # names of the metrics that the epoch before had
+        self.steps = StepTimes()
 
     def lines(self, scene: Scene, epochs: Iterable[Progress] = (), at: float = 0.0) -> list[str]:
         """The lines that are new since the last call. `at` is the time in seconds, by any steady
@@ -50,6 +56,8 @@ class PlainScene:
             self.held, self.held_since = progress, at
         if self.held and (scene.job.status.terminal or self._is_settled(self.held, at)):
             new += self._epoch_line(self.held)
+        if self.steps.is_due(scene, at):
+            new.append(progress_line(scene.progress))
         return new
 
     def _held_line_before(self, progress: Progress) -> list[str]:
@@ -66,6 +74,7 @@ class PlainScene:
         lines = self._epoch_line(self.held) if self.held else []
         self.attempt, self.epoch = attempt, 0
         self.held, self.awaited = None, set()
+        self.steps = StepTimes()
         return lines
 
     def _is_settled(self, progress: Progress, at: float) -> bool:
@@ -108,10 +117,12 @@ class PlainScene:
 
     def _log_may_tell(self, scene: Scene, at: float) -> bool:
         """True for a job that has just been seen running: its log reports its stages itself, in
-        order.
+        order. True once it has reported progress: it is known to run.
         """
         if scene.job.status is not Status.RUNNING:
             return False
+        if scene.progress.is_counted:
+            return True
         return at - self.entered.setdefault((scene.attempt, ""), at) <= TOLD_SECONDS
 
     def _is_new(self, attempt: int, line: str) -> bool:
@@ -123,8 +134,32 @@ class PlainScene:
         if progress.epoch <= self.epoch:
             return []
         self.epoch = progress.epoch
-        told = replace(progress, metrics=own_metrics(progress))
-        return ["  ".join([f"epoch {show.epoch(told)}", *show.metrics(told)])]
+        return [progress_line(replace(progress, metrics=own_metrics(progress)))]
+
+
+class StepTimes:
+    """When a step is told, of a job that names steps and no epochs: the first one at once, further
+    ones ever more rarely, and the last.
+    """
+
+    def __init__(self) -> None:
+        self.step: int | None = None  # the last that was told
+        self.next_at = float("-inf")
+        self.seconds = STEP_SECONDS
+
+    def is_due(self, scene: Scene, at: float) -> bool:
+        """True if the newest step is to be told now. It counts as told then."""
+        step = scene.progress.step
+        if step in (None, self.step) or (at < self.next_at and not scene.job.status.terminal):
+            return False
+        self.step, self.next_at = step, at + self.seconds
+        self.seconds = min(self.seconds * STEP_GROWTH, LONGEST_STEP_SECONDS)
+        return True
+
+
+def progress_line(progress: Progress) -> str:
+    """`epoch 3/20  loss 0.093`, `step 1200  loss 0.093`."""
+    return "  ".join([f"{progress.unit} {show.epoch(progress)}", *show.metrics(progress)])
 
 
 def head_line(scene: Scene) -> str:
