@@ -173,7 +173,7 @@ def test_an_exit_record_that_a_power_cut_emptied_counts_as_none(machine: Machine
             Phase.PENDING,
             "waits for 2 free GPUs",
         ),
-        (Seen(supervisor=Life.ALIVE, process=Life.ALIVE, pid=7), Phase.RUNNING, "process 7"),
+        (Seen(supervisor=Life.ALIVE, process=Life.ALIVE, pid=7), Phase.RUNNING, "running"),
         (Seen(supervisor=Life.ALIVE, process=Life.STOPPED, pid=7), Phase.PAUSED, "stopped"),
         (Seen(supervisor=Life.ALIVE, process=Life.GONE), Phase.RUNNING, "ending"),
         (Seen(supervisor=Life.GONE, process=Life.ALIVE), Phase.RUNNING, "supervisor was killed"),
@@ -195,6 +195,7 @@ def test_every_combination_has_its_words(seen: Seen, phase: Phase, words: str) -
     observed = parse.observation(seen)
     assert observed.phase is phase
     assert words in f"{observed.raw} {observed.reason}"
+    assert "process 7" not in observed.raw, "that is the runner, and not the program"
 
 
 def test_being_killed_while_memory_ran_out_is_told_as_that() -> None:

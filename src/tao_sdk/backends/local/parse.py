@@ -132,18 +132,17 @@ def waiting_reason(seen: Seen) -> Why:
 def running_observation(seen: Seen) -> Observation:
     """The observation of a job with a living process.
 
-    Somebody may have stopped the process, and its supervisor may be gone.
+    Somebody may have stopped the process, and its supervisor may be gone. Its pid is not told: it
+    is the runner's or a shell's, and not the program's.
     """
-    place = f"process {seen.pid}"
-    if not seen.supervisor.living:
-        place = f"{place}, its supervisor was killed"
+    orphaned = "" if seen.supervisor.living else ", its supervisor was killed"
     started = moment_of(seen.started)
     stopped_pids = (seen.pid,) if seen.process is Life.STOPPED else seen.stopped_pids
     if not stopped_pids:
-        return Observation(Phase.RUNNING, f"running, {place}", started_at=started)
+        return Observation(Phase.RUNNING, f"running{orphaned}", started_at=started)
     return Observation(
         Phase.PAUSED,
-        f"stopped, {place}",
+        f"stopped{orphaned}",
         reason=stopped_words(stopped_pids),
         reason_code=Reason.PROCESS_STOPPED,
         started_at=started,
