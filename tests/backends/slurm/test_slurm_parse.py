@@ -387,6 +387,59 @@ def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would
     assert look.build_evidence(ref, answered, look.Remains(Record())).reason == "node failed"
 
 
+TRACEBACK = """[INFO] Authenticating with user: <anonymous>
+Traceback (most recent call last):
+  File "/usr/bin/enroot", line 70, in fetch
+    names = Path("registries").read_text()
+FileNotFoundError: [Errno 2] No such file or directory: '/usr/bin/registries'
+tao: ubuntu:latest could not be converted
+"""
+ANONYMOUS = "[INFO] Authenticating with user: <anonymous>\n"
+CONVERSIONS = [
+    (TRACEBACK, "slurm.conversion_failed", "FileNotFoundError: [Errno 2]", ErrClass.INFRA),
+    (
+        f"{ANONYMOUS}mksquashfs: No space left on device\n",
+        "slurm.conversion_failed",
+        "mksquashfs: No space left",
+        ErrClass.INFRA,
+    ),
+    ("", "slurm.conversion_failed", "the conversion of the image", ErrClass.INFRA),
+    (
+        f"{ANONYMOUS}[ERROR] URL https://x.io/v2/a returned error code: 404 Not Found\n",
+        "slurm.image_not_found",
+        "[ERROR] URL https://x.io/v2/a returned",
+        ErrClass.USER,
+    ),
+    (
+        f"{ANONYMOUS}[ERROR] Could not process JSON input\n",
+        "slurm.registry_login",
+        "[ERROR] Could not process",
+        ErrClass.USER,
+    ),
+]
+
+
+@pytest.mark.parametrize(("log", "rule", "line", "fault"), CONVERSIONS)
+def test_a_conversion_that_failed_is_told_with_the_end_of_its_log_and_whose_fault_it_is(
+    log: str, rule: str, line: str, fault: ErrClass
+) -> None:
+    attempt = Attempt("digits-0123456789", 1, "slurm", "login1", "store")
+    ref = Ref("slurm", "login1", "/base", "7", NAME, attempt)
+    heard = {
+        **dict.fromkeys(("queue", "idle", "words", "ranks"), (0, "", "")),
+        "image": (0, log, ""),
+        "squeue": queued("CANCELLED", "DependencyNeverSatisfied", ""),
+        "sacct": accounted(row("7", "CANCELLED", nodes="None assigned")),
+    }
+    found = rules.diagnose_job(look.build_evidence(ref, heard, look.Remains(Record())))
+    assert found is not None
+    assert (found.rule, found.err_class, found.retryable) == (rule, fault, False)
+    assert f": {line}" in found.what
+    assert "/base/jobs/digits-0123456789/attempts/1/image.log" in found.why
+    if log is TRACEBACK:
+        assert 'File "/usr/bin/enroot", line 70, in fetch' in found.why
+
+
 @pytest.mark.parametrize(
     ("started", "wants"),
     [("14\n", "out\nthe last run\n"), ("", "out\nthe first run\nthe last run\n")],
