@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tao_sdk.backends.slurm import look, parse, rules
+from tao_sdk.backends.slurm.job import activity
 from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
 from tao_sdk.backends.slurm.parse import PHASES, Answers, build_observation
 from tao_sdk.backends.slurm.scripts import handover
@@ -20,6 +21,7 @@ from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.reasons import Reason
+from tao_sdk.transports.ssh import Login
 
 NAME = "digits-0123456789.1"
 START, END = "2026-11-21T08:00:00", "2026-11-21T09:00:00"
@@ -385,6 +387,23 @@ def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would
         look.build_evidence(ref, heard, look.Remains(Record()))
     answered = {**heard, "squeue": NO_JOB}
     assert look.build_evidence(ref, answered, look.Remains(Record())).reason == "node failed"
+
+
+def test_the_cpu_time_of_a_running_job_is_that_of_all_tasks_of_its_steps() -> None:
+    told = "cpu 1|00:00:02\ncpu 4|1-00:00:05.250\ncpu 1|\ncpu |00:00:09\nsilent 90\n"
+    known = activity.read_activity(told, "ssh -t n1")
+    assert (known.cpu_seconds, known.cpu_cores, known.enter) == (345622, None, "ssh -t n1")
+    assert known.log_changed_at is not None
+    nothing = activity.read_activity("sstat: error\n", "")
+    assert (nothing.cpu_seconds, nothing.log_changed_at) == (None, None)
+
+
+def test_the_command_that_looks_into_a_job_takes_the_way_of_the_login() -> None:
+    login = Login(("login1:2222",), "me", "/keys/a b")
+    assert activity.enter_command(login, "login1:2222", "17") == (
+        "ssh -t -l me -p 2222 -i '/keys/a b' login1 "
+        "'srun --jobid=17 --overlap --nodes=1 --ntasks=1 --pty bash'"
+    )
 
 
 TRACEBACK = """[INFO] Authenticating with user: <anonymous>
