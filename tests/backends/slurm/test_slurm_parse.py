@@ -410,6 +410,7 @@ TRACEBACK = """[INFO] Authenticating with user: <anonymous>
 Traceback (most recent call last):
   File "/usr/bin/enroot", line 70, in fetch
     names = Path("registries").read_text()
+            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 FileNotFoundError: [Errno 2] No such file or directory: '/usr/bin/registries'
 tao: ubuntu:latest could not be converted
 """
@@ -455,6 +456,7 @@ def test_a_conversion_that_failed_is_told_with_the_end_of_its_log_and_whose_faul
     assert (found.rule, found.err_class, found.retryable) == (rule, fault, False)
     assert f": {line}" in found.what
     assert "/base/jobs/digits-0123456789/attempts/1/image.log" in found.why
+    assert "^" not in found.why
     if log is TRACEBACK:
         assert 'File "/usr/bin/enroot", line 70, in fetch' in found.why
 

@@ -119,7 +119,8 @@ def conversion_broke(evidence: Evidence) -> str | None:
 
 def with_log(line: str, before: Sequence[str], evidence: Evidence) -> str:
     """A line of a conversion's log, then the lines before it and the log's path."""
-    context = [f"  {each}" for each in before[-CONTEXT_LINES:]]
+    telling = [each for each in before if each.strip("^~ ")]  # Python marks code with these
+    context = [f"  {each}" for each in telling[-CONTEXT_LINES:]]
     path = evidence.names.get(CONVERSION_LOG)
     where = [f"The conversion's log on the cluster: {path}"] if path else []
     return "\n".join([line, *context, *where])
