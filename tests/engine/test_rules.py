@@ -294,6 +294,46 @@ CASES = [
         False,
     ),
     (
+        "file_not_seen",
+        Evidence(exit_code=1, log_tail=NO_CSV, inputs=("train.json",)),
+        "FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "file_not_seen",
+        Evidence(exit_code=1, log_tail="begin\ncat: data.csv: No such file or directory\n"),
+        "cat: data.csv",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "file_not_seen",
+        Evidence(exit_code=2, log_tail="ls: cannot access 'my data': No such file or directory\n"),
+        "'my data'",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "path_missing",
+        Evidence(exit_code=1, log_tail="cat: /my data/a b: No such file or directory\n"),
+        "/my data",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "path_missing",
+        Evidence(
+            exit_code=1,
+            log_tail="cat: data.csv: No such file or directory\n",
+            start_folder="/home/ada",
+            unused_fields=LocalBackend.capabilities.unused_fields,
+        ),
+        "cat: data.csv",
+        ErrClass.USER,
+        False,
+    ),
+    (
         "file_not_there",
         Evidence(exit_code=1, log_tail=NO_CSV, start_folder="/home/ada/digits"),
         "'data.csv' (the job ran in /home/ada/digits)",
@@ -316,13 +356,6 @@ CASES = [
     (
         "traceback",
         Evidence(exit_code=1, log_tail=NO_CSV.replace("'data.csv'", "'/data/a.csv'")),
-        "FileNotFoundError",
-        ErrClass.PROGRAM,
-        False,
-    ),
-    (
-        "traceback",
-        Evidence(exit_code=1, log_tail=NO_CSV),
         "FileNotFoundError",
         ErrClass.PROGRAM,
         False,
@@ -775,7 +808,8 @@ def flags_taken(platform: str) -> set[str]:
     declared = {**settings_of(JobSpec), **settings_of(backend.Options)}
     used = {k: v for k, v in declared.items() if k not in backend.capabilities.unused_fields}
     others = {flag for field in used.values() for flag in field.metadata["flags"]}
-    return {"--platform", *others, *map(flag_of, used)}
+    negated = [flag_of(f"no_{name}") for name in used]
+    return {"--platform", *others, *negated, *map(flag_of, used)}
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

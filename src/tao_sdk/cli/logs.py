@@ -13,6 +13,7 @@ from tao_sdk.cli.command import command, job_or_newest, optional_job_argument
 from tao_sdk.cli.detached import Detached
 from tao_sdk.cli.silence import SilenceNotes
 from tao_sdk.client.views import log_view
+from tao_sdk.model.status import Status
 
 ALL = "all"
 
@@ -102,6 +103,8 @@ def empty_log(job: Job, stream: str | None, rank: int | None) -> str:
     """
     who = job.id if rank is None else f"Rank {rank} of {job.id}"
     where = f" to {stream}" if stream else ""
+    if job.status is Status.ERROR:
+        return f"{who} has printed nothing{where}. Why it failed: tao why {job.id}"
     if job.status.terminal:
         return f"{who} has printed nothing{where}."
     return f"{who} has printed nothing{where} yet. Follow it: tao logs -f {job.id}"

@@ -506,7 +506,7 @@ def ago(when: datetime, now: datetime) -> str:
 def process_lines(activity: Activity) -> list[str]:
     """Describe what the job's processes do, with the commands that tell more or let them go on."""
     main = activity.main
-    lines: list[str] = [cpu_line(activity)] if activity.cpu_cores is not None else []
+    lines: list[str] = [] if activity.cpu_seconds is None else [cpu_line(activity)]
     lines += map(gpu_line, activity.gpus)
     if main:
         lines.append(f"Its process {main.pid} ({main.name}) {state_words(main)}.")
@@ -527,10 +527,12 @@ def gpu_line(gpu: GpuUse) -> str:
 
 
 def cpu_line(activity: Activity) -> str:
-    """The CPU that the job uses now, and the CPU time that its processes have used."""
+    """The CPU that the job uses now, if that is known, and the CPU time of its processes."""
+    used = f"Its processes have used {format_clock(activity.cpu_seconds or 0)} of CPU time."
+    if activity.cpu_cores is None:
+        return used
     cores = f"{activity.cpu_cores:.2f} CPU cores" if activity.cpu_cores else "no CPU"
-    used = format_clock(activity.cpu_seconds or 0)
-    return f"It uses {cores} now. Its processes have used {used} of CPU time."
+    return f"It uses {cores} now. {used}"
 
 
 def state_words(main: MainProcess) -> str:

@@ -169,6 +169,28 @@ def file_not_there(evidence: Evidence) -> str | None:
     return f"{exception} (the job ran in {evidence.start_folder})\n{frame}"
 
 
+# `cat: data.csv: No such file or directory`; GNU's `ls: cannot access 'data': ...`
+_NO_RELATIVE = lazy_compile(
+    r"^\S+: (?:line \d+: )?(?:cannot (?:access|open|stat) )?['‘]?"
+    r"(?!/)[^'‘’:]+['’]?(?: for reading)?: No such file or directory$"
+)
+
+
+def file_not_seen(evidence: Evidence) -> str | None:
+    """The error for a missing relative path, in a job that sees no folder of this machine and to
+    which no file was sent.
+    """
+    if evidence.files or evidence.start_folder or "image" in evidence.unused_fields:
+        return None
+    exception, _, frame = (traceback(evidence) or "").partition("\n")
+    missing = _NO_SUCH_FILE.match(exception)
+    if missing is not None:
+        relative = not (missing[1] or missing[2]).startswith("/")
+        return f"{exception}\n{frame}" if relative else None
+    line = path_missing(evidence) if evidence.exit_code in (1, 2) else None
+    return line if line and _NO_RELATIVE.match(line) else None
+
+
 def path_not_here(evidence: Evidence) -> str | None:
     """The exception for a missing absolute path, in a job that sees this machine's paths, and the
     frame.
@@ -819,6 +841,21 @@ RULES: Sequence[Rule] = (
             "Bring it: --files NAME for a file that travels with the job, --inputs NAME=PATH for "
             "data; files: and inputs: in a job file."
         ),
+    ),
+    Rule(
+        code="file_not_seen",
+        when=file_not_seen,
+        what=(
+            "The job does not see the folder in which tao was typed, and a file is missing where "
+            "it runs: {seen}"
+        ),
+        fault=USER,
+        next=(
+            "Bring it: --files NAME for a file that travels with the job, --inputs NAME=PATH for "
+            "data, --mounts SOURCE:TARGET for a folder of the place; files:, inputs: and mounts: "
+            "in a job file. If the image has it, give its whole path."
+        ),
+        next_without={"image": "Give the program the whole path."},
     ),
     Rule(
         code="file_not_there",

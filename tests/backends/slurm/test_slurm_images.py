@@ -153,12 +153,15 @@ def test_without_a_runtime_the_command_runs_on_the_node_and_the_plan_says_so() -
 
 
 def test_latest_is_used_as_converted_unless_it_is_to_be_converted_again() -> None:
+    converted = replace(FACTS, images=("x.io+a=latest.sqsh",))
     kept, anew = (
-        image_plan.build_image_plan("x.io/a", SlurmOptions(force_reconvert_latest=force), FACTS)
+        image_plan.build_image_plan("x.io/a", SlurmOptions(force_reconvert_latest=force), converted)
         for force in (False, True)
     )
+    assert image_plan.build_image_plan("x.io/a", SlurmOptions(), FACTS).notes == ()
     assert kept.notes == (
-        "x.io/a:latest is used as last converted; force_reconvert_latest converts it anew.",
+        "x.io/a:latest is used as last converted; --force-reconvert-latest "
+        "(force_reconvert_latest) converts it anew.",
     )
     assert anew.notes == ("x.io/a:latest is converted anew.",)
     pinned = image_plan.build_image_plan(

@@ -69,6 +69,10 @@ def test_a_thousand_jobs_are_one_round_trip(cluster: Cluster, client: Client) ->
     ref = client.engine.ref_of(made)
     assert ref is not None
     until_running(client, made)
+    known = client.activity(made.id)
+    assert known is not None
+    assert known.log_changed_at
+    assert f"srun --jobid={ref.native_id} --overlap" in known.enter
     others = jobs_that_are_gone(ref, 999)
     backend, before = backend_of(client), cluster.round_trips()
     seen = backend.observe([ref])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tao_sdk.backends.slurm import look, parse, rules
+from tao_sdk.backends.slurm.job import activity
 from tao_sdk.backends.slurm.job.record import Record, read_record, with_record
 from tao_sdk.backends.slurm.parse import PHASES, Answers, build_observation
 from tao_sdk.backends.slurm.scripts import handover
@@ -20,6 +21,7 @@ from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.reasons import Reason
+from tao_sdk.transports.ssh import Login
 
 NAME = "digits-0123456789.1"
 START, END = "2026-11-21T08:00:00", "2026-11-21T09:00:00"
@@ -385,6 +387,78 @@ def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would
         look.build_evidence(ref, heard, look.Remains(Record()))
     answered = {**heard, "squeue": NO_JOB}
     assert look.build_evidence(ref, answered, look.Remains(Record())).reason == "node failed"
+
+
+def test_the_cpu_time_of_a_running_job_is_that_of_all_tasks_of_its_steps() -> None:
+    told = "cpu 1|00:00:02\ncpu 4|1-00:00:05.250\ncpu 1|\ncpu |00:00:09\nsilent 90\n"
+    known = activity.read_activity(told, "ssh -t n1")
+    assert (known.cpu_seconds, known.cpu_cores, known.enter) == (345622, None, "ssh -t n1")
+    assert known.log_changed_at is not None
+    nothing = activity.read_activity("sstat: error\n", "")
+    assert (nothing.cpu_seconds, nothing.log_changed_at) == (None, None)
+
+
+def test_the_command_that_looks_into_a_job_takes_the_way_of_the_login() -> None:
+    login = Login(("login1:2222",), "me", "/keys/a b")
+    assert activity.enter_command(login, "login1:2222", "17") == (
+        "ssh -t -l me -p 2222 -i '/keys/a b' login1 "
+        "'srun --jobid=17 --overlap --nodes=1 --ntasks=1 --pty bash'"
+    )
+
+
+TRACEBACK = """[INFO] Authenticating with user: <anonymous>
+Traceback (most recent call last):
+  File "/usr/bin/enroot", line 70, in fetch
+    names = Path("registries").read_text()
+            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+FileNotFoundError: [Errno 2] No such file or directory: '/usr/bin/registries'
+tao: ubuntu:latest could not be converted
+"""
+ANONYMOUS = "[INFO] Authenticating with user: <anonymous>\n"
+CONVERSIONS = [
+    (TRACEBACK, "slurm.conversion_failed", "FileNotFoundError: [Errno 2]", ErrClass.INFRA),
+    (
+        f"{ANONYMOUS}mksquashfs: No space left on device\n",
+        "slurm.conversion_failed",
+        "mksquashfs: No space left",
+        ErrClass.INFRA,
+    ),
+    ("", "slurm.conversion_failed", "the conversion of the image", ErrClass.INFRA),
+    (
+        f"{ANONYMOUS}[ERROR] URL https://x.io/v2/a returned error code: 404 Not Found\n",
+        "slurm.image_not_found",
+        "[ERROR] URL https://x.io/v2/a returned",
+        ErrClass.USER,
+    ),
+    (
+        f"{ANONYMOUS}[ERROR] Could not process JSON input\n",
+        "slurm.registry_login",
+        "[ERROR] Could not process",
+        ErrClass.USER,
+    ),
+]
+
+
+@pytest.mark.parametrize(("log", "rule", "line", "fault"), CONVERSIONS)
+def test_a_conversion_that_failed_is_told_with_the_end_of_its_log_and_whose_fault_it_is(
+    log: str, rule: str, line: str, fault: ErrClass
+) -> None:
+    attempt = Attempt("digits-0123456789", 1, "slurm", "login1", "store")
+    ref = Ref("slurm", "login1", "/base", "7", NAME, attempt)
+    heard = {
+        **dict.fromkeys(("queue", "idle", "words", "ranks"), (0, "", "")),
+        "image": (0, log, ""),
+        "squeue": queued("CANCELLED", "DependencyNeverSatisfied", ""),
+        "sacct": accounted(row("7", "CANCELLED", nodes="None assigned")),
+    }
+    found = rules.diagnose_job(look.build_evidence(ref, heard, look.Remains(Record())))
+    assert found is not None
+    assert (found.rule, found.err_class, found.retryable) == (rule, fault, False)
+    assert f": {line}" in found.what
+    assert "/base/jobs/digits-0123456789/attempts/1/image.log" in found.why
+    assert "^" not in found.why
+    if log is TRACEBACK:
+        assert 'File "/usr/bin/enroot", line 70, in fetch' in found.why
 
 
 @pytest.mark.parametrize(

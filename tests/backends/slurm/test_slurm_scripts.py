@@ -23,6 +23,7 @@ from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
 from tao_sdk.backends.slurm.images.containers import Task
+from tao_sdk.backends.slurm.job import activity
 from tao_sdk.backends.slurm.job.paths import JobHome
 from tao_sdk.backends.slurm.logs import Offsets
 from tao_sdk.backends.slurm.options import SlurmOptions
@@ -84,6 +85,7 @@ SENT: dict[str, Callable[[], str]] = {
     "release": lambda: handover.release_script(DECISIONS.home, ATTEMPT),
     "look": lambda: sent_by(lambda ssh: look.ask_slurm(ssh, ["17", "18"])),
     "records": lambda: sent_by(lambda ssh: look.fetch_remains(ssh, [REF], over=[REF])),
+    "activity": lambda: activity.activity_script(REF),
     "evidence": lambda: sent_by(lambda ssh: look.collect_evidence(ssh, REF)),
     "log": lambda: logs.read_script("/logs", "/attempt", "main", Offsets(0, 0), 5),
     "new logs": lambda: logs.read_new_script(["/logs"], [Offsets(0, 0)]),

@@ -53,13 +53,14 @@ from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.images import enroot_login
 from tao_sdk.backends.slurm.images.containers import ENROOT, PYXIS
-from tao_sdk.backends.slurm.job import checks
+from tao_sdk.backends.slurm.job import activity, checks
 from tao_sdk.backends.slurm.job.data import RequiredPath
 from tao_sdk.backends.slurm.job.paths import JobHome, job_name
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
 from tao_sdk.backends.slurm.scripts import handover
 from tao_sdk.backends.slurm.scripts.script_files import load_script
+from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.endpoint import SETTINGS
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
@@ -353,6 +354,12 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
         return look.collect_evidence(self.ssh, ref)
+
+    def activity(self, ref: Ref) -> Activity:
+        must_live_at(self.endpoint, ref)
+        if not ref.native_id:
+            return Activity()
+        return activity.look_into(self.ssh, ref)
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
         return rules.diagnose_job(evidence)

@@ -71,6 +71,7 @@ class SlurmFacts:
     pyxis: bool = False
     programs: tuple[str, ...] = ()  # the installed ones of enroot, apptainer, singularity
     folders: tuple[str, ...] = ()  # existing folders that are mounted by default, such as /lustre
+    images: tuple[str, ...] = ()  # file names of the converted `:latest` images
 
     @property
     def default_partition(self) -> Partition | None:

@@ -297,17 +297,20 @@ def build_evidence(
         queued, idle = answers["queue"][1], answers["idle"][1]
         waits = list(waiting_events(seen.backend_words, ref.native_id, queued, idle))
     image: list[NodeEvent] = []
+    names: dict[str, str] = {}
     if seen.backend_words == parse.NEVER:
-        image = [NodeEvent("Image", line) for line in worth_telling(answers["image"][1])]
+        image = [NodeEvent(rules.IMAGE, line) for line in worth_telling(answers["image"][1])]
+        names[rules.CONVERSION_LOG] = paths_of(ref).conversion_log
     nodes = [NodeEvent("Node", words) for words in failed_nodes(ref, asked)]
     resumes: list[NodeEvent] = []
     if remains.resumes:
         resumes.append(NodeEvent(rules.RESUMES, "it goes on in a new SLURM job"))
-    return Evidence.of_observation(
+    evidence = Evidence.of_observation(
         seen,
         events=(*waits, *nodes, *image, *said, *resumes),
         log_tail=without_runner_lines(answers["ranks"][1]),
     )
+    return replace(evidence, names=names)
 
 
 def without_runner_lines(log: str) -> str:

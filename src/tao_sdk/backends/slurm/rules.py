@@ -10,8 +10,10 @@ from tao_sdk.backends.slurm import parse
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.hardware_words import MachineAdvice, hardware_rules
+from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.rule import (
+    Condition,
     Rule,
     all_of,
     any_of,
@@ -24,6 +26,8 @@ from tao_sdk.model.rule import (
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 SLURM = "Slurm"  # the event for a line of SLURM or its programs
+IMAGE = "Image"  # the event for a line of the log of the image's conversion
+CONVERSION_LOG = "conversion_log"  # the name of that log's path, in the evidence
 # the event for a job that goes on in a new SLURM job at its time limit
 RESUMES = "ResumesOnTimeout"
 
@@ -32,9 +36,18 @@ NO_LOGIN = (
     "401 Unauthorized",
     "Authenticating with user: <anonymous>",
 )
+# enroot and apptainer end with these if the image's name or its login is wrong. enroot logs an
+# anonymous login for every public image, so that is no sign of it.
+NO_ACCESS = (
+    "Could not process JSON input",
+    "(?:authentication|authorization) (?:required|failed)",
+    "unauthorized",
+    "requested access to the resource is denied",
+)
 NO_IMAGE = (
     "pyxis: failed to (?:import docker image|create container filesystem)",
-    "Invalid image format",
+    "Invalid image (?:format|reference)",
+    "invalid reference format",
     "manifest unknown",
     r"URL https?://\S+ returned error code: 40",
 )
@@ -60,6 +73,72 @@ SRUN_FAILED = re.compile(rf"{SLURM}: srun: (?:error|fatal): ")
 # srun's report on a task that ran. Then the program itself ended.
 TASK_ENDED = re.compile(rf"{SLURM}: srun: error: \S+: tasks? \S+: ")
 
+CONTEXT_LINES = 4  # of a conversion's log that are shown with its error
+OWN_LINE = "tao: "  # the start of a line of scripts/convert_image.sh
+conversion_ended = any_of(
+    reason_is(Reason.CONVERSION_FAILED), backend_says("DependencyNeverSatisfied")
+)
+
+
+def conversion_lines(evidence: Evidence) -> list[str]:
+    """The end of the log of a failed conversion; [] for a job that ended in another way."""
+    if conversion_ended(evidence) is None:
+        return []
+    return [event.message for event in evidence.events if event.node_event_name == IMAGE]
+
+
+def conversion_says(*patterns: str) -> Condition:
+    """Recognize the last line of a failed conversion's log that matches one of the patterns.
+
+    Returns it with the lines before it and the path of the log.
+    """
+    compiled = lazy_compile("|".join(patterns), re.IGNORECASE)
+
+    def condition(evidence: Evidence) -> str | None:
+        lines = conversion_lines(evidence)
+        for index in reversed(range(len(lines))):
+            if compiled.search(lines[index]):
+                return with_log(lines[index], lines[:index], evidence)
+        return None
+
+    return condition
+
+
+def conversion_broke(evidence: Evidence) -> str | None:
+    """The last line of a failed conversion's log, which says nothing against the image's name and
+    login. The reason alone if there is no log.
+    """
+    reason = conversion_ended(evidence)
+    if reason is None or access_refused(evidence):
+        return None
+    lines = [line for line in conversion_lines(evidence) if not line.startswith(OWN_LINE)]
+    if not lines:
+        return with_log(reason, (), evidence)
+    return with_log(lines[-1], lines[:-1], evidence)
+
+
+def with_log(line: str, before: Sequence[str], evidence: Evidence) -> str:
+    """A line of a conversion's log, then the lines before it and the log's path."""
+    telling = [each for each in before if each.strip("^~ ")]  # Python marks code with these
+    context = [f"  {each}" for each in telling[-CONTEXT_LINES:]]
+    path = evidence.names.get(CONVERSION_LOG)
+    where = [f"The conversion's log on the cluster: {path}"] if path else []
+    return "\n".join([line, *context, *where])
+
+
+def nodes_say(*patterns: str) -> Condition:
+    """As backend_says, for a job whose image needed no conversion or was converted."""
+    said = backend_says(*patterns)
+
+    def condition(evidence: Evidence) -> str | None:
+        return said(evidence) if conversion_ended(evidence) is None else None
+
+    return condition
+
+
+login_refused = conversion_says(*NO_ACCESS)
+image_refused = conversion_says(*NO_IMAGE)
+access_refused = any_of(login_refused, image_refused)
 resumes = event_named(RESUMES)
 at_time_limit = reason_is(Reason.TIME_LIMIT)
 preempted = any_of(reason_is(Reason.PREEMPTED), backend_says("preempted"))
@@ -188,8 +267,20 @@ RULES: Sequence[Rule] = (
         next="Use --container-runtime enroot, apptainer or none, or ask the site for Pyxis.",
     ),
     Rule(
+        code="slurm.conversion_failed",
+        when=conversion_broke,
+        what="The job that prepares the image failed: {seen}",
+        fault=INFRA,
+        next=(
+            "Read the conversion's log, and show it to the site. If it lacked time, memory or "
+            "room: SLURM_CONVERSION_TIMEOUT_MINUTES, SLURM_CONVERSION_MEMORY_GB, "
+            "SLURM_SQSH_CACHE_DIR. Without a conversion every node fetches the image: "
+            "--no-use-sqsh."
+        ),
+    ),
+    Rule(
         code="slurm.registry_login",
-        when=backend_says(*NO_LOGIN),
+        when=any_of(login_refused, nodes_say(*NO_LOGIN)),
         what="The registry did not let the nodes have the image: {seen}",
         fault=USER,
         next=(
@@ -199,7 +290,7 @@ RULES: Sequence[Rule] = (
     ),
     Rule(
         code="slurm.image_not_found",
-        when=backend_says(*NO_IMAGE),
+        when=any_of(image_refused, nodes_say(*NO_IMAGE)),
         what="The image could not be had: {seen}",
         fault=USER,
         next=(
@@ -213,13 +304,6 @@ RULES: Sequence[Rule] = (
         what="A mounted path is not there on the node: {seen}",
         fault=USER,
         next="Correct the path; it has to be on a shared file system.",
-    ),
-    Rule(
-        code="slurm.conversion_failed",
-        when=any_of(reason_is(Reason.CONVERSION_FAILED), backend_says("DependencyNeverSatisfied")),
-        what="The job that prepares the image failed: {seen}",
-        fault=USER,
-        next="See its log; check the image's name and credentials.",
     ),
     Rule(
         code="slurm.no_program",

@@ -29,7 +29,8 @@ Sections = Mapping[str, str]
 
 def survey_script(site: Site) -> str:
     """scripts/survey.sh: collects all facts about a cluster."""
-    return join_parts(assign_variables({"base": site.base}), load_script("survey"))
+    values = {"base": site.base, "images": site.sqsh_cache}
+    return join_parts(assign_variables(values), load_script("survey"))
 
 
 def split_sections(text: str) -> dict[str, str]:
@@ -70,6 +71,8 @@ def read_facts(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         pyxis="--container-image" in seen["flags"],
         programs=tuple(seen["programs"].split()),
         folders=tuple(seen["folders"].split()),
+        # A cached answer of an older release lacks it.
+        images=tuple(seen.get("images", "").splitlines()),
     )
 
 

@@ -7,6 +7,7 @@ the runtime of an image (containers.py).
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -175,9 +176,10 @@ def conversion_notes(conversion: Conversion, facts: SlurmFacts) -> Iterator[str]
     image = conversion.name
     if conversion.force:
         yield f"{image.reference} is converted anew."
-    elif image.floats:
+    elif image.floats and posixpath.basename(conversion.file) in facts.images:
         yield (
-            f"{image.reference} is used as last converted; force_reconvert_latest converts it anew."
+            f"{image.reference} is used as last converted; --force-reconvert-latest "
+            "(force_reconvert_latest) converts it anew."
         )
 
 

@@ -28,6 +28,8 @@ class Paths:
         self.attempt = f"{self.job}/attempts/{number}"
         self.grace_file = f"{self.attempt}/grace"  # written by a cancel
         self.killed_file = f"{self.attempt}/killed"  # written by a cancel after its grace
+        # a link that a submit makes, to the log of the image's conversion
+        self.conversion_log = f"{self.attempt}/image.log"
         self.logs = f"{self.job}/slurm-logs/attempt-{number}"
         self.script = f"{self.job}/sbatch/job_{job_id}.sbatch"
 

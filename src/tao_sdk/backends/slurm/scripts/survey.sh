@@ -1,5 +1,6 @@
 # shellcheck shell=sh disable=SC2154
-# What a job needs to know of a cluster. The section of a command that hangs or is missing is empty. Variable: base.
+# What a job needs to know of a cluster. The section of a command that hangs or is missing is empty.
+# Variables: base; images, the folder of converted images, or empty for the one below base.
 
 export LC_ALL=C
 exec 2>/dev/null
@@ -39,6 +40,8 @@ for each in enroot apptainer singularity; do
 done
 section folders # mounted in every container, where the cluster has it
 [ ! -d /lustre ] || echo /lustre
+section images # the converted ones that may have a newer version in their registry
+timeout 20 find "${images:-$base/images}/." -maxdepth 1 -name '*=latest.*' -size +0 | grep -o '[^/]*$'
 section base
 realpath -m "$base"
 true
