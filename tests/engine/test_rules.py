@@ -1034,3 +1034,17 @@ def test_who_failed_without_a_word_is_not_sent_to_an_empty_log() -> None:
     assert "tao logs" not in told_next[""]
     assert "printed nothing" in told_next[""]
     assert "tao logs" in told_next["word"]
+
+
+def test_a_file_of_the_job_for_which_the_disk_has_no_room_is_told_as_a_full_disk() -> None:
+    event = {
+        "event": "failed",
+        "code": "file.unwritable",
+        "what": "The job's file a.py cannot be written.",
+        "why": "a.py: No space left on device.",
+        "next": "Give it a relative path, or a path that this job's user may write.",
+    }
+    told = diagnose(Evidence(exit_code=125, runner=(event,)))
+    assert (told.rule, told.err_class) == ("disk_full", ErrClass.INFRA)
+    assert "a.py" in told.what
+    assert "relative path" not in told.what + told.next

@@ -224,18 +224,6 @@ def test_a_file_that_cannot_be_written_is_told(jobs, tmp_path):
     assert (ran.failure["code"], ran.out) == ("file.unwritable", b"")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted")
-def test_a_file_for_which_the_disk_has_no_room_is_told_as_a_full_disk(jobs, tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], check=True)
-    try:
-        ran = jobs.run("echo never", files={f"{disk}/large": "x" * 200_000})
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
-    assert (ran.failure["code"], ran.out) == ("disk.full", b"")
-
-
 def test_a_file_in_the_jobs_own_folder_is_a_copy_that_the_command_may_write_over(jobs, data):
     ran = jobs.run(
         "cat list.json; echo mine > list.json",

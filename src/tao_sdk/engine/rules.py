@@ -276,6 +276,17 @@ def full_disk(evidence: Evidence) -> str | None:
     return f"{line} (full: {places})" if places else line
 
 
+NO_ROOM = lazy_compile("No space left on device|Disk quota exceeded")  # the kernel's words
+
+
+def runner_without_room(evidence: Evidence) -> str | None:
+    """The runner's message about a file for which the disk had no room, without its advice."""
+    words = runner_failed(parts=("what", "why"))(evidence)
+    if words is None or not NO_ROOM.search(words):
+        return None
+    return words
+
+
 def full_places(evidence: Evidence) -> str:
     """The folders that the runner found full, else the disks that `Evidence` lists as full; "" for
     none.
@@ -681,6 +692,7 @@ RULES: Sequence[Rule] = (
         when=any_of(
             full_disk,
             runner_failed("disk.full"),
+            runner_without_room,
             event_named("DiskFull"),
             backend_says("no space left on device"),
         ),

@@ -17,7 +17,7 @@ import zlib
 
 from tao_sdk.net.atomic import PART_END, remove_file
 from tao_sdk.net.crew import Crew
-from tao_sdk.net.failure import NO_ROOM, Failure
+from tao_sdk.net.failure import Failure
 from tao_sdk.net.hashing import Hashing
 from tao_sdk.net.journal import Journal
 from tao_sdk.net.reading import PART, Reading
@@ -414,7 +414,7 @@ def write_view(fd: int, view: memoryview, at: int, path: str) -> None:
 
 def write_failure(error: OSError, path: str) -> Failure:
     """The Failure for a file that could not be written."""
-    full = error.errno in NO_ROOM
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return Failure(
         "disk.full" if full else "fetch.unwritable",
         f"The disk is full: {path}" if full else f"An input cannot be written: {path}",

@@ -65,6 +65,7 @@ def optional_modules(document: Document) -> Iterator[str]:
         yield "runner.spec"
     if document["copies"]:
         yield from ("runner.outputs.brought", "runner.outputs.copies")
+        yield from ("runner.outputs.older", "runner.outputs.older_record")
     has_outputs = bool(document["outputs"] or document["copies"])
     if has_outputs:
         yield "runner.outputs.bucket"

@@ -31,12 +31,17 @@ OPTIONAL = frozenset(
         "runner.outputs.brought",
         "runner.outputs.copies",
         "runner.outputs.earlier",
+        "runner.outputs.older",
+        "runner.outputs.older_record",
         "runner.outputs.resume",
         *(f"net.{module}" for module in MODULES.values()),
     }
 )
 # a word of Python with its blank, a name, a word, or what stands between two
-PIECE = re.compile(rb"raise |if |not |for |def |return |[a-z_]+_[a-z_]+|[A-Za-z]{2,}|[^\w\0]{2,}")
+PIECE = re.compile(
+    rb"raise |if |not |for |def |return |from |while |else |os\.path\.|"
+    rb"[a-z_]+_[a-z_]+|[A-Za-z]{2,}|[^\w\0]{2,}"
+)
 ROUNDS = 7  # rounds of counting: once a piece is replaced, the others occur less often
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 
 from tao_sdk.net import atomic
-from tao_sdk.net.failure import unwritable_failure
+from tao_sdk.net.failure import Failure
 
 
 def write_files(paths: list[str], blobs: list[bytes]) -> int:
@@ -19,10 +19,10 @@ def write_files(paths: list[str], blobs: list[bytes]) -> int:
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
             atomic.write(path, blob, 0o700 if blob.startswith(b"#!") else 0o600, atomic.no_sync)
         except OSError as error:
-            raise unwritable_failure(
-                error,
+            raise Failure(
                 "file.unwritable",
                 f"The job's file {path} cannot be written.",
+                f"{error.filename or path}: {error.strerror}.",
                 "Give it a relative path, or a path that this job's user may write.",
             ) from error
     return sum(map(len, blobs))

@@ -139,8 +139,9 @@ class FirstHalf:
         self.values.update(make_places(self.document["outputs"], self.results))
         if self.document["copies"]:
             from tao_sdk.runner.outputs.brought import make_folders
+            from tao_sdk.runner.outputs.older_record import note_older_files
 
-            self.note_older_files()
+            self.results.older_files = note_older_files(self.document["copies"], self.results)
             make_folders(self.document["copies"])
         if self.document["resume"] and self.results.resume:
             from tao_sdk.runner.outputs import resume
@@ -155,13 +156,6 @@ class FirstHalf:
                 self.document["spec"], self.values, self.results.folder, self.document["format"]
             )
             self.values["{config_path}"] = path
-
-    def note_older_files(self) -> None:
-        """Note which files the outputs have already: they are no results of this job."""
-        if any(os.path.exists(copy["path"]) for copy in self.document["copies"]):
-            from tao_sdk.runner.outputs.older_record import note_older_files
-
-            self.results.older_files = note_older_files(self.document["copies"], self.results)
 
     def start_command(self) -> None:
         self.ephemeral = not self.results.kept and self.keeps_results()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tao_sdk.net import atomic
-from tao_sdk.net.failure import Failure, unwritable_failure
+from tao_sdk.net.failure import Failure
 from tao_sdk.runner.template import fill_template
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ def write_spec(spec: Template, values: Mapping[str, str], folder: str, suffix: s
             "spec.invalid", f"A path that is not UTF-8 cannot stand in a {suffix} spec."
         ) from error
     except OSError as error:
-        raise unwritable_failure(
-            error, "spec.unwritable", f"The spec cannot be written to {path}."
+        raise Failure(
+            "spec.unwritable", f"The spec cannot be written to {path}.", f"{error.strerror}."
         ) from error
     return path

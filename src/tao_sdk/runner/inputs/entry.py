@@ -19,7 +19,7 @@ import threading
 
 from tao_sdk.net import atomic
 from tao_sdk.net.crew import start_thread
-from tao_sdk.net.failure import NO_ROOM, Failure
+from tao_sdk.net.failure import Failure
 from tao_sdk.net.file_names import apart, cut
 from tao_sdk.runner import private
 from tao_sdk.runner.inputs.lock import Lock, boot_id
@@ -28,6 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
 LARGEST_MARK = 1 << 20  # bytes
 PATIENCE = 20.0  # seconds for a sync: others may be writing a checkpoint of many GB to that disk
 
@@ -148,7 +149,7 @@ class Entry:
         private.remove_tree(old)
 
     def error_failure(self, error: OSError) -> Failure:
-        if error.errno in NO_ROOM:
+        if error.errno in FULL:
             return Failure(
                 "disk.full",
                 f"The disk became full while an input was put at {self.path}.",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 
+from tao_sdk.runner.outputs.tree import Tree
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tao_sdk.runner.document import Copy
-    from tao_sdk.runner.outputs.tree import Shape, Tree
     from tao_sdk.runner.results_folder import ResultsFolder
 
 
@@ -60,11 +61,12 @@ def other_results(source: str, results: ResultsFolder) -> list[str]:
     return [os.path.relpath(os.path.join(root, name), source) for name in sorted(jobs)]
 
 
-def own_files(source: str, tree: Tree, results: ResultsFolder) -> dict[str, Shape]:
+def own_tree(source: str, results: ResultsFolder, excludes: list[str]) -> Tree:
     """The files of an output's folder that are this job's: without older ones (older.py)."""
-    if results.older_files is None:
-        return tree.files
-    return results.older_files.own_files(source, tree)
+    tree = Tree(source, [*excludes, *other_results(source, results)])
+    if results.older_files:
+        tree.files = results.older_files.own_files(source, tree)
+    return tree
 
 
 def owns_file(source: str, results: ResultsFolder) -> bool:

@@ -15,13 +15,6 @@ import time
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.web import Changed
-from tao_sdk.runner.outputs.brought import (
-    other_results,
-    own_files,
-    owns_file,
-    paths_to_bring,
-    written_there,
-)
 from tao_sdk.runner.outputs.destination import in_bucket, output_path
 from tao_sdk.runner.outputs.manifest import manifest_text, parse_manifest
 from tao_sdk.runner.outputs.remote import Remote, is_version
@@ -205,13 +198,14 @@ class Bucket:
         items: dict[str, Item] = {}
         problems: list[str] = []
         self.missing = []
+        older = self.results.older_files
         for source, inside in [*self.sources, *self.log_sources()]:
             if os.path.isdir(source):
-                tree = Tree(source, [*self.excludes, *other_results(source, self.results)])
+                tree = self.tree_of(source)
                 problems += [
                     f"{source}: {problem}" if inside else problem for problem in tree.problems
                 ]
-                for path, shape in own_files(source, tree, self.results).items():
+                for path, shape in tree.files.items():
                     self.add_item(
                         os.path.join(inside, path),
                         os.path.join(source, path),
@@ -220,13 +214,20 @@ class Bucket:
                         problems,
                     )
             elif os.path.isfile(source):
-                if owns_file(source, self.results):
+                if not older or older.owns_file(source):
                     self.add_item(inside, source, shape_now(source), items, problems)
             elif os.path.exists(source):
                 problems.append(f"{source}: not a file")
-            elif not written_there(inside, self.results):
+            elif not inside or not os.path.lexists(os.path.join(self.results.folder, inside)):
                 self.missing.append(source)
         return items, problems
+
+    def tree_of(self, source: str) -> Tree:
+        if not self.results.older_files:
+            return Tree(source, self.excludes)
+        from tao_sdk.runner.outputs.brought import own_tree
+
+        return own_tree(source, self.results, self.excludes)
 
     def log_sources(self) -> list[Source]:
         own = os.path.basename(self.results.log_path)
@@ -610,7 +611,11 @@ def bucket_sources(
             named.setdefault(address, []).append((path, ""))
     prefixes = [(address, sources, document["excludes"]) for address, sources in named.items()]
     if results.remote:
-        own = paths_to_bring(document["copies"], results)
+        own: list[Source] = []
+        if document["copies"]:
+            from tao_sdk.runner.outputs.brought import paths_to_bring
+
+            own = paths_to_bring(document["copies"], results)
         apart = [path for sources in [*named.values(), own] for path, _ in sources]
         elsewhere = [
             os.path.relpath(path, results.folder)

@@ -9,14 +9,8 @@ from __future__ import annotations
 import os
 
 from tao_sdk.net.atomic import BLOCK, append_rest, copy_whole, take_times_and_mode
-from tao_sdk.runner.outputs.brought import (
-    other_results,
-    own_files,
-    owns_file,
-    paths_to_bring,
-    written_there,
-)
-from tao_sdk.runner.outputs.tree import Tree, covers_path, is_growing, shape_of
+from tao_sdk.runner.outputs.brought import own_tree, owns_file, paths_to_bring, written_there
+from tao_sdk.runner.outputs.tree import covers_path, is_growing, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,9 +63,9 @@ class Copies:
 
     def copy_folder(self, source: str, target: str, name: str, final: bool) -> None:
         """Copy the files of a folder, except those with excluded names."""
-        tree = Tree(source, other_results(source, self.results))
+        tree = own_tree(source, self.results, [])
         self.problems += [f"{source}: {problem}" for problem in tree.problems]
-        for path, shape in own_files(source, tree, self.results).items():
+        for path, shape in tree.files.items():
             if not self.is_excluded(os.path.join(name, path)):
                 self.copy_file(os.path.join(source, path), os.path.join(target, path), shape, final)
 

@@ -119,7 +119,8 @@ class Keeper:
         elif not self.in_time(closing):
             self.report.tell_queued()
             raise self.given_up(errors)
-        self.tell_older()
+        if self.results.older_files:
+            self.results.older_files.tell_left_out(self.report)
         self.report.tell_queued()
         for error in errors:
             raise error
@@ -163,16 +164,6 @@ class Keeper:
     def abandon_all(self) -> None:
         for destination in self.destinations:
             catch_error(destination.abandon)
-
-    def tell_older(self) -> None:
-        """Warn about the older files that the outputs still have."""
-        if self.results.older_files is None:
-            return
-        from tao_sdk.runner.outputs.older import older_left_out
-
-        for path, count in self.results.older_files.counts.items():
-            if count:
-                self.report.queue_event("warning", **older_left_out(path, count))
 
     def end_destination(self, destination: Destination, ending: Ending) -> None:
         self.tell_problems(destination.finish(ending, self.told_to_end, self.report))

@@ -15,6 +15,7 @@ from tao_sdk.runner.outputs.tree import mark_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tao_sdk.runner.outputs.tree import Mark, Shape, Tree
+    from tao_sdk.runner.report import Report
 
 
 class OlderFiles:
@@ -55,6 +56,12 @@ class OlderFiles:
         except OSError:
             return True
         return not self.counts[source]
+
+    def tell_left_out(self, report: Report) -> None:
+        """Warn about the older files that the outputs still have."""
+        for source, count in self.counts.items():
+            if count:
+                report.queue_event("warning", **older_left_out(source, count))
 
 
 def older_left_out(source: str, count: int) -> dict[str, str]:

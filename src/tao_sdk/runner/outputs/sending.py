@@ -24,14 +24,11 @@ class Item:
     def __init__(self, name: str, path: str, shape: Shape, urgent: bool) -> None:
         self.name, self.path, self.shape, self.urgent = name, path, shape, urgent
         self.is_final = False
+        self.is_large = shape[0] > LARGE
 
     @property
     def size(self) -> int:
         return self.shape[0]
-
-    @property
-    def is_large(self) -> bool:
-        return self.size > LARGE
 
 
 class Sending:
