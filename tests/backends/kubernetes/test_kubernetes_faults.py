@@ -111,7 +111,9 @@ def test_a_server_that_is_restarted_while_a_job_runs_and_ends_loses_no_line_and_
 def test_a_submit_in_whose_middle_the_server_is_restarted_is_finished_once_or_not_begun(
     client: Client, proxy: FaultProxy, cluster: Cluster, namespace: str, step: str
 ) -> None:
-    """It is killed once it has got the Job, and before the Job, which owns a Secret, is let go."""
+    """It is killed once it has got the Job, and before the Job, which owns a Secret, is let go. A
+    Job's controller that loses a reply then may make a second pod, as Kubernetes' documents say.
+    """
     client.plan(JobSpec(image="tests.local/python:1", command="true", gpu_count=0), "kubernetes")
     proxy.requests.clear()
 
@@ -125,7 +127,8 @@ def test_a_submit_in_whose_middle_the_server_is_restarted_is_finished_once_or_no
     submitting.join()
     until(lambda: all(job.status is Status.COMPLETE for job in client.list_jobs()))
     known = client.list_jobs(look=False)
-    assert made_in(cluster, namespace) == (len(known), len(known))
+    jobs, pods = made_in(cluster, namespace)
+    assert jobs == len(known) <= pods
     assert all(client.get_job_logs(job.id).encode() == PRINTED for job in known)
 
 
