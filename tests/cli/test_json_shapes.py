@@ -149,4 +149,9 @@ def test_every_exit_code_is_documented() -> None:
 
 
 def test_every_key_of_a_job_file_is_documented() -> None:
-    assert set(table("job-file.md", "Keys")) == {*settings_of(JobSpec), "platform", "options"}
+    assert set(table("job-file.md", "Keys")) == {
+        *settings_of(JobSpec),
+        "platform",
+        "options",
+        "search",
+    }

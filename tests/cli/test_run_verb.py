@@ -179,7 +179,7 @@ def test_ctrl_c_while_the_job_is_handed_over_names_the_job_that_is_left(
         ran = typed("run", "--gpus", "0", "--", "echo ran")
     [job] = typed("ls", "--json").json
     assert ran.code == 130
-    assert ran.err == f"\nInterrupted; {job['id']} goes on. Come back: tao logs -f {job['id']}\n"
+    assert ran.err == f"\nDetached; {job['id']} goes on. Come back: tao attach {job['id']}\n"
     assert typed("logs", "-f", job["id"]).out == "ran\n"
     assert typed("wait", job["id"]).code == 0
 

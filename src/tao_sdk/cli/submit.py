@@ -385,7 +385,7 @@ def interrupted(client: Client) -> Detached:
     job = last_submitted(client)
     if not job:
         return Detached("Interrupted; nothing was started.")
-    return Detached(f"Interrupted; {job} goes on.", f"tao logs -f {job}")
+    return Detached(f"Detached; {job} goes on.", f"tao attach {job}")
 
 
 def detached(out: Output, job: Job) -> int:

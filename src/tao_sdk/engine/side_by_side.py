@@ -6,8 +6,9 @@ Not here: calls that only ask (backends/asking.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextvars import Context, copy_context
+from threading import Condition
 from typing import TypeVar
 
 from tao_sdk.backends.contract import Capabilities
@@ -53,8 +54,11 @@ def in_threads(
     begins.
     """
 
+    under_way = UnderWay()
+
     def in_context(context: Context, subject: Subject) -> Answer | TaoError:
-        return context.run(lambda: answer(act, subject))
+        with under_way:
+            return context.run(lambda: answer(act, subject))
 
     contexts = [copy_context() for _ in subjects]
     workers = max(1, min(most, len(subjects)))
@@ -63,7 +67,36 @@ def in_threads(
             return list(pool.map(in_context, contexts, subjects))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            under_way.close()
             raise
+
+
+class UnderWay:
+    """Counts the actions that have begun and not ended. The pool itself forgets a thread during
+    whose start it was interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._count = 0
+        self._closed = False
+
+    def __enter__(self) -> None:
+        with self._changed:
+            if self._closed:
+                raise CancelledError
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let no further action begin, and return when all have ended."""
+        with self._changed:
+            self._closed = True
+            self._changed.wait_for(lambda: not self._count)
 
 
 def answer(act: Callable[[Subject], Answer], subject: Subject) -> Answer | TaoError:
