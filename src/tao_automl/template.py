@@ -110,18 +110,30 @@ def with_params(spec: JobSpec, params: Params) -> JobSpec:
     variables of its environment.
     """
     variables: dict[str, Any] = dict(spec.env_vars)
-    command = spec.command
     specs, args = copy.deepcopy(spec.specs), copy.deepcopy(spec.args)
     for key, value in params.items():
         if key.startswith(ENVIRONMENT):
             variables[key.removeprefix(ENVIRONMENT)] = as_text(value)
         elif key.startswith("{"):
-            command = command.replace(key, shlex.quote(as_text(value)))
+            continue
         elif specs is not None:
             set_value(cast("dict[str, Any]", specs), key, value)
         else:
             args = {**(args or {}), key: value}
+    command = filled_command(spec.command, params)
     return replace(spec, env_vars=variables, command=command, specs=specs, args=args)
+
+
+def filled_command(command: str, params: Params) -> str:
+    """The command with a quoted value for each `{name}`. All in one pass: what stands in a value is
+    no placeholder.
+    """
+    words = {
+        key: shlex.quote(as_text(value)) for key, value in params.items() if key.startswith("{")
+    }
+    if not words:
+        return command
+    return re.sub("|".join(map(re.escape, words)), lambda found: words[found[0]], command)
 
 
 def as_text(value: Any) -> str:
