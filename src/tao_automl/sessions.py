@@ -110,9 +110,7 @@ def write_search(
 
 def create_session(workspace: Path, name: str) -> Session:
     """A new session. Raises UsageError where there is one of this name."""
-    if not SESSION_NAME.fullmatch(name):
-        what = f"session_id is {name!r}; it must be letters, digits, '_', '-' and '.'."
-        raise UsageError(what)
+    check_name(name)
     folder = workspace / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}{ENDING}"
@@ -122,8 +120,17 @@ def create_session(workspace: Path, name: str) -> Session:
     return Session(path)
 
 
+def check_name(name: str) -> None:
+    """Raises UsageError for a name that may lead out of the folder, or mean several files."""
+    if not SESSION_NAME.fullmatch(name):
+        what = f"session_id is {name!r}; it must be letters, digits, '_', '-' and '.'."
+        raise UsageError(what)
+
+
 def find_session(workspace: Path, name: str = "") -> Session:
     """The session of that name, else the newest one. Raises UsageError where there is none."""
+    if name:
+        check_name(name)
     paths = list((workspace / FOLDER).glob(f"{name or '*'}{ENDING}"))
     if not paths:
         which = f"search {name}" if name else "search"

@@ -333,6 +333,7 @@ def test_a_search_that_is_over_goes_on_when_more_is_asked_for(tmp_path: Path) ->
         ({"metric": "loss"}, "started to minimize val_loss"),
         ({"seed": 8}, "the search has 7"),
         ({"session_id": "other"}, "no search other to carry on"),
+        ({"session_id": "../other"}, "must be letters, digits"),
     ]:
         with pytest.raises(UsageError, match=words):
             opened(tmp_path, resume=True, **change)
