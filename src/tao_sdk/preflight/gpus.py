@@ -120,4 +120,4 @@ def driver_findings(gpus: Sequence[Gpu], needs: GpuNeeds) -> Iterator[Finding]:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+    return tuple(int(part) for part in text.split(".") if part.isascii() and part.isdigit())

@@ -394,7 +394,7 @@ def test_the_cpu_time_of_a_running_job_is_that_of_all_tasks_of_its_steps() -> No
     known = activity.read_activity(told, "ssh -t n1")
     assert (known.cpu_seconds, known.cpu_cores, known.enter) == (345622, None, "ssh -t n1")
     assert known.log_changed_at is not None
-    nothing = activity.read_activity("sstat: error\n", "")
+    nothing = activity.read_activity("sstat: error\nsilent 99999999999999\ncpu \u00b2|0\n", "")
     assert (nothing.cpu_seconds, nothing.log_changed_at) == (None, None)
 
 

@@ -54,7 +54,7 @@ def cpu_times(text: str) -> Iterator[float]:
             continue
         try:
             yield int(tasks) * parse_duration(average.partition(".")[0]).total_seconds()
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
 
 
@@ -62,14 +62,22 @@ def log_change(text: str) -> datetime | None:
     """The time of the newest output, by this machine's clock; None if there is no log yet."""
     for line in text.splitlines():
         word, _, seconds = line.partition(" ")
-        if word == "silent" and seconds.lstrip("-").isdigit():
-            return utc_now() - timedelta(seconds=max(int(seconds), 0))
+        if word == "silent":
+            return moment_before_now(seconds)
     return None
+
+
+def moment_before_now(seconds: str) -> datetime | None:
+    """So many seconds ago; None for what is no such time. A job may give its log any time."""
+    try:
+        return utc_now() - timedelta(seconds=max(int(seconds), 0))
+    except (ValueError, OverflowError):
+        return None
 
 
 def enter_command(login: Login, host: str, slurm_id: str) -> str:
     """The command that opens a shell on the first node of the job, in its allocation."""
     name, port = split_address(host)
     flags = login_flags(login.user, port, login.key, login.config)
-    step = f"srun --jobid={slurm_id} --overlap --nodes=1 --ntasks=1 --pty bash"
+    step = f"srun --jobid={shlex.quote(slurm_id)} --overlap --nodes=1 --ntasks=1 --pty bash"
     return shlex.join(["ssh", "-t", *flags, name, step])
