@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tao_sdk.skills.bank_file import read_bank_document
+from tao_sdk.skills.bank_file import LARGEST_SCHEMA, read_bank_document
 from tao_sdk.skills.errors import SkillError
 
 if TYPE_CHECKING:
     from tao_sdk.skills.bank import Bank
     from tao_sdk.skills.skill import Skill
 
-LARGEST_SCHEMA = 16_000_000  # bytes
 READY, BLOCKED, OFF = "ready", "blocked", "off"
 
 

@@ -21,6 +21,7 @@ from tao_sdk.model.units import format_size
 from tao_sdk.skills.errors import SkillError
 
 LARGEST = 1_000_000  # bytes
+LARGEST_SCHEMA = 16_000_000  # bytes of a schema, or of the list of all schemas
 MOST_VALUES = 50_000  # with every alias counted as often as it is used
 
 

@@ -10,7 +10,7 @@ from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.printable import printable
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.bank import NAME, Bank, Entry, list_folder
-from tao_sdk.skills.bank_file import read_bank_document, require_mapping
+from tao_sdk.skills.bank_file import LARGEST_SCHEMA, read_bank_document, require_mapping
 from tao_sdk.skills.errors import SkillError
 from tao_sdk.skills.images import bank_manifest, bank_versions
 from tao_sdk.skills.loader import read_skill
@@ -20,7 +20,6 @@ from tao_sdk.skills.skill import Skill
 from tao_sdk.skills.templates import template_file
 from tao_sdk.versions import image_keys, looks_like_key
 
-LARGEST_SCHEMA = 16_000_000  # bytes
 FEW = 3  # skills that are named in a finding
 COPY_AGAIN = "Copy the bank again, whole."
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from tao_sdk.skills.bank_file import read_bank_document, require_mapping
+from tao_sdk.skills.bank_file import LARGEST_SCHEMA, read_bank_document, require_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tao_sdk.skills.bank import Bank
 
 MANIFEST = "schemas.manifest.json"
-LARGEST = 16_000_000  # bytes
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ def listed_models(bank: Bank) -> dict[str, Listed]:
     path = manifest_file(bank)
     if not path.is_file():
         return {}
-    document = read_bank_document(bank.root, path, LARGEST)
+    document = read_bank_document(bank.root, path, LARGEST_SCHEMA)
     require_mapping(document, path, "a list of models")
     return {name: listed(about) for name, about in mapping_of(document.plain(), "models").items()}
 

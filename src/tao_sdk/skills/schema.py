@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from tao_sdk.model.fields import FieldError
-from tao_sdk.skills.bank_file import read_bank_document, require_mapping
+from tao_sdk.skills.bank_file import LARGEST_SCHEMA, read_bank_document, require_mapping
 from tao_sdk.skills.skill import Skill
 from tao_sdk.skills.spec_tree import UNSET
 
-LARGEST = 16_000_000  # bytes of a schema
 LIKE = 0.8  # the similarity from which a key counts as a mistyped one
 # A pattern is a stranger's: what could search for hours is not searched.
 LONGEST_PATTERN, LONGEST_TEXT, MOST_REPEATS = 200, 200, 4
@@ -72,7 +71,7 @@ def read_schema(root: Path, skill: Skill, action: str) -> Json | None:
     path = skill.folder / "schemas" / f"{action}.schema.json"
     if not path.is_file():
         return None
-    document = read_bank_document(root, path, LARGEST)
+    document = read_bank_document(root, path, LARGEST_SCHEMA)
     require_mapping(document, path, "a schema")
     return cast(Json, document.plain())
 
