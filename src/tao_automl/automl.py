@@ -266,8 +266,8 @@ class AutoML:
             best, search = self.get_best(), self._seen()
             return {
                 "experiment_id": self._session.name,
-                "status": search_status(search),
-                "message": message_of(search),
+                "status": search.status_name,
+                "message": search.closing_reason,
                 "seed": search.seed,
                 "progress": self.get_progress(),
                 "best": best_json(best),
@@ -451,15 +451,6 @@ def redactor_of(keys: Sequence[str]) -> Redactor:
     """Hides these keys, and the secrets of the environment."""
     known = [value for name, value in os.environ.items() if is_secret_name(name)]
     return Redactor.of_values([*keys, *known])
-
-
-def search_status(search: Search) -> str:
-    """Running, Complete, Stopped or Error."""
-    return search.ended.status.value.capitalize() if search.ended else "Running"
-
-
-def message_of(search: Search) -> str:
-    return search.closing.reason if search.closing else ""
 
 
 def best_json(best: Recommendation | None) -> dict[str, Any]:

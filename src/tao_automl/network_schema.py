@@ -30,7 +30,11 @@ class NetworkRequest:
 
 def network_space(request: NetworkRequest) -> Space:
     """What is searched. Raises SpaceError, UsageError where no schema is known."""
-    schema = request.schema or bank_schema(request.network, request.action)
+    return schema_space(request.schema or bank_schema(request.network, request.action), request)
+
+
+def schema_space(schema: Mapping[str, Any], request: NetworkRequest) -> Space:
+    """What is searched by this schema, whatever the request has. Raises SpaceError."""
     return read_schema_space(
         SchemaRequest(
             schema,

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tao_automl.drive import SearchRequest
+from tao_automl.network_schema import NetworkRequest, schema_space
 from tao_automl.settings import SearchSettings
 from tao_automl.space.parameter import Choice, Range
 from tao_automl.space.space import Space
-from tao_automl.space.train_schema import SchemaRequest, read_schema_space
 from tao_automl.template import keys_in, value_at, values_of
 from tao_sdk.model.errors import UsageError
 
@@ -143,17 +143,15 @@ def action_space(
         what = f"{place.skill.name} has no schema of {request.action}, so nothing can be searched."
         advice = f"Add schemas/{request.action}.schema.json to it, or use a search: block."
         raise UsageError(what, f"{place.skill.folder} has none.", advice)
-    values = values_of(spec)
-    return read_schema_space(
-        SchemaRequest(
-            schema,
-            request.action,
-            request.keys,
-            request.custom_ranges,
-            {key: value_at(values, key) for key in keys_in(values)},
-            settings.override_automl_disabled_params,
-        )
+    network = NetworkRequest(
+        place.skill.name,
+        request.action,
+        values_of(spec),
+        request.keys,
+        request.custom_ranges,
+        override_disabled=settings.override_automl_disabled_params,
     )
+    return schema_space(schema, network)
 
 
 def capped_space(skill: Skill, space: Space, spec: JobSpec, settings: SearchSettings) -> Space:

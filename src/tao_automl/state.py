@@ -73,6 +73,15 @@ class Search:
         return self.ended is not None
 
     @property
+    def status_name(self) -> str:
+        """Running, Complete, Stopped or Error. Running also while nobody drives it."""
+        return self.ended.status.value.capitalize() if self.ended else "Running"
+
+    @property
+    def closing_reason(self) -> str:
+        return self.closing.reason if self.closing else ""
+
+    @property
     def running(self) -> tuple[Trial, ...]:
         return tuple(trial for trial in self.trials if trial.is_running)
 

@@ -65,8 +65,8 @@ def status_of(name: str, search: Search, records: Mapping[int, Record]) -> dict[
     best = found[trial.number] if (trial := best_trial(search)) else None
     return {
         "experiment_id": name,
-        "status": search.ended.status.value.capitalize() if search.ended else "Running",
-        "message": search.closing.reason if search.closing else "",
+        "status": search.status_name,
+        "message": search.closing_reason,
         "seed": search.seed,
         "progress": progress_json(search, best),
         "best": best.to_json() if best else {},

@@ -42,6 +42,10 @@ class SearchNotFound(JobNotFound):
     code = "automl.search_not_found"
 
 
+def removed(search_id: str) -> SearchNotFound:
+    return SearchNotFound(f"search {search_id} was removed", "", "List them:", "tao automl ls")
+
+
 class SearchStore:
     """The searches of one store. Raises StoreError where it cannot be used."""
 
@@ -74,14 +78,16 @@ class SearchStore:
         """The search of that id or name, or whose id starts so. Raises SearchNotFound, and
         SeveralJobs where several are meant.
         """
-        search_id = self.resolve(word)
+        return self._read(self.resolve(word))
+
+    def _read(self, search_id: str) -> StoredSearch:
         with self._db.read() as db:
             row = db.execute(
                 f"SELECT {COLUMNS} FROM searches WHERE id = ?", (search_id,)
             ).fetchone()
             trials = db.execute(TRIALS, (search_id,)).fetchall()
         if row is None:
-            raise SearchNotFound(f"no such search: {word!r}", "", "List them:", "tao automl ls")
+            raise removed(search_id)
         return stored_of(row, [trial for (trial,) in trials])
 
     def resolve(self, word: str) -> str:
@@ -107,13 +113,13 @@ class SearchStore:
         """The newest search, or None."""
         with self._db.read() as db:
             row = db.execute("SELECT id FROM searches ORDER BY number DESC LIMIT 1").fetchone()
-        return self.get(row[0]) if row else None
+        return self._read(row[0]) if row else None
 
     def list(self) -> list[StoredSearch]:
         """All searches, the newest first."""
         with self._db.read() as db:
             ids = db.execute("SELECT id FROM searches ORDER BY number DESC").fetchall()
-        return [self.get(each) for (each,) in ids]
+        return [self._read(each) for (each,) in ids]
 
     def mark(self, search_id: str) -> tuple[int, str]:
         """The revision of a search, and why somebody wants it to end. Raises SearchNotFound."""
@@ -121,9 +127,7 @@ class SearchStore:
             query = "SELECT revision, stop_asked FROM searches WHERE id = ?"
             row = db.execute(query, (search_id,)).fetchone()
         if row is None:
-            raise SearchNotFound(
-                f"search {search_id} was removed", "", "List them:", "tao automl ls"
-            )
+            raise removed(search_id)
         return row
 
     def ask_stop(self, search_id: str, reason: str) -> None:

@@ -6,17 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from tao_automl.decisions import EndStatus
 from tao_automl.state import Search, best_trial, counts
 from tao_automl.template import Template
 from tao_sdk.model.clock import utc_now
-
-RUNNING, COMPLETE, STOPPED, ERROR = "Running", "Complete", "Stopped", "Error"
-STATUS_OF_END: Mapping[EndStatus, str] = {
-    EndStatus.COMPLETE: COMPLETE,
-    EndStatus.STOPPED: STOPPED,
-    EndStatus.ERROR: ERROR,
-}
 
 
 @dataclass(frozen=True)
@@ -41,17 +33,15 @@ class StoredSearch:
 
     @property
     def status(self) -> str:
-        """Running, Complete, Stopped or Error. Running also while nobody drives it."""
-        end = self.search.ended
-        return STATUS_OF_END[end.status] if end else RUNNING
+        return self.search.status_name
 
     @property
     def message(self) -> str:
         """Why it ended, or where it stands."""
         if self.search.ended:
             return self.search.ended.reason
-        if self.search.closing:
-            return self.search.closing.reason
+        if self.search.closing_reason:
+            return self.search.closing_reason
         found = counts(self.search)
         return f"{found['total']} of {self.search.settings.most_trials} trials"
 

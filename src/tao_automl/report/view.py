@@ -149,8 +149,8 @@ def view_of(
     return SearchView(
         id=id,
         name=name or id,
-        status=search.ended.status.value.capitalize() if search.ended else "Running",
-        message=search.closing.reason if search.closing else "",
+        status=search.status_name,
+        message=search.closing_reason,
         algorithm=settings.algorithm,
         objectives=settings.objectives,
         seed=search.seed,
