@@ -121,7 +121,7 @@ class Files:
 def write_whole(path: str, text: str) -> None:
     """Write a file. Raises UsageError where it cannot be written."""
     try:
-        Path(path).write_text(text)
+        Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         what = f"{path} cannot be written: {error.strerror}."
         raise UsageError(what, "", "Name a file that can be.") from error
@@ -148,7 +148,7 @@ def run(
     changes: dict[str, Any],
     files: Files,
 ) -> int:
-    from tao_automl import drive
+    from tao_automl.views import view_of_stored
 
     if word is not None and is_file(word):
         stored = begun(client, word, platform, changes)
@@ -164,11 +164,10 @@ def run(
     except TaoError as error:
         error.add_advice(f"{stored.id} waits:", f"tao automl run {stored.id}")
         raise
-    view = ended(client, out, stored)
+    view = view_of_stored(client, stored)
+    tell_standing(client, out, stored, view)
     files.write(view)
     out.note(cost_words(client, stored))
-    if not stored.search.is_over and not drive.is_driven(client, stored.id):
-        out.note(f"Nobody drives it. To carry it on: tao automl run {stored.id}")
     return code_of(stored)
 
 
@@ -313,35 +312,40 @@ class Screen:
         self.is_drawn = True
 
     def tell(self, stored: StoredSearch) -> None:
-        for trial in stored.search.trials:
-            mark = (trial.number, trial.rung)
-            if not trial.is_running and mark not in self.told:
-                self.told.add(mark)
-                self.out.line(trial_text(stored, trial.number))
+        from tao_automl.report.view import view_of
+
+        over = [(one.number, one.rung) for one in stored.search.trials if not one.is_running]
+        untold = [mark for mark in over if mark not in self.told]
+        if not untold:
+            return
+        self.told.update(untold)
+        view = view_of(stored.search, stored.id, stored.name)
+        for number, _ in untold:
+            self.out.line(trial_text(view, number))
 
 
-def trial_text(stored: StoredSearch, number: int) -> str:
+def trial_text(view: SearchView, number: int) -> str:
     """`trial 3  complete  accuracy 0.97  learning_rate 0.004`."""
     from tao_automl.report.summary import params_text, value_text
-    from tao_automl.report.view import view_of
 
-    view = view_of(stored.search, stored.id, stored.name)
     trial = view.trials[number - 1]
     value = value_text(view, trial) if trial.value is not None else trial.reason
     return f"trial {number}  {trial.status}  {value}  {params_text(view, trial.params)}"
 
 
-def ended(client: Client, out: Output, stored: StoredSearch) -> SearchView:
-    """Print how the search ended, and its best trial."""
+def tell_standing(client: Client, out: Output, stored: StoredSearch, view: SearchView) -> None:
+    """Print how the search ended, or where it stands, and its best trial."""
+    from tao_automl.drive import is_driven
     from tao_automl.report.summary import end_line
-    from tao_automl.views import status_json, view_of_stored
+    from tao_automl.views import status_json
 
-    view = view_of_stored(client, stored)
-    out.object(status_json(client, stored))
-    if not out.json:
-        out.line(end_line(view, stored.seconds))
-        out.lines(best_lines(client, view))
-    return view
+    if out.json:
+        out.object(status_json(client, stored))
+        return
+    out.line(end_line(view, stored.seconds))
+    out.lines(best_lines(client, view))
+    if not stored.search.is_over and not is_driven(client, stored.id):
+        out.note(f"Nobody drives it. To carry it on: tao automl run {stored.id}")
 
 
 def cost_words(client: Client, stored: StoredSearch) -> str:
@@ -374,13 +378,10 @@ def code_of(stored: StoredSearch) -> int:
 
 
 def show_status(client: Client, out: Output, stored: StoredSearch, files: Files) -> None:
-    from tao_automl.views import status_json, view_of_stored
+    from tao_automl.views import view_of_stored
 
     view = view_of_stored(client, stored)
     files.write(view)
-    out.object(status_json(client, stored))
-    if out.json:
-        return
     out.lines(head_lines(stored))
     rows = [
         (str(one.number), one.status, one.job, "" if one.value is None else f"{one.value:.4g}",
@@ -388,23 +389,13 @@ def show_status(client: Client, out: Output, stored: StoredSearch, files: Files)
         for one in view.trials
     ]  # fmt: skip
     out.table(("TRIAL", "STATUS", "JOB", view.goal.metric, "PARAMETERS", "REASON"), rows)
-    ended_lines(client, out, stored, view)
+    tell_standing(client, out, stored, view)
 
 
 def trial_params(view: SearchView, number: int) -> str:
     from tao_automl.report.summary import params_text
 
     return params_text(view, view.trials[number - 1].params)
-
-
-def ended_lines(client: Client, out: Output, stored: StoredSearch, view: SearchView) -> None:
-    from tao_automl.drive import is_driven
-    from tao_automl.report.summary import end_line
-
-    out.line(end_line(view, stored.seconds))
-    out.lines(best_lines(client, view))
-    if not stored.search.is_over and not is_driven(client, stored.id):
-        out.note(f"Nobody drives it. To carry it on: tao automl run {stored.id}")
 
 
 def show_best(client: Client, out: Output, stored: StoredSearch, spec: bool) -> int:
@@ -421,7 +412,7 @@ def show_best(client: Client, out: Output, stored: StoredSearch, spec: bool) -> 
         print_spec(out, best_spec(stored), found)
         return exit_codes.DONE
     out.object(found)
-    out.line(trial_text(stored, view.best.number))
+    out.line(trial_text(view, view.best.number))
     out.lines(best_lines(client, view))
     return exit_codes.DONE
 
@@ -438,9 +429,10 @@ def print_spec(out: Output, spec: dict[str, Any] | None, found: dict[str, Any]) 
 
 def stop(client: Client, out: Output, stored: StoredSearch) -> int:
     from tao_automl.drive import ask_stop
+    from tao_automl.views import view_of_stored
 
     over = ask_stop(client, stored.id, "stopped by tao automl stop")
-    ended(client, out, over)
+    tell_standing(client, out, over, view_of_stored(client, over))
     if over.status == "Stopped":
         out.note(f"To carry it on: tao automl run {over.id}")
     return exit_codes.DONE
