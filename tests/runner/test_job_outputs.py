@@ -687,3 +687,11 @@ def test_an_output_that_the_command_wrote_into_the_results_itself_is_not_said_to
     ran = jobs.run(command, outputs=["out"], files={"a": b"1"})
     assert (ran.code, ran.warnings) == (0, [])
     assert "out/x" in ran.files
+
+
+@pytest.mark.parametrize("text", ['["x", {}]', "[" * 100_000, "[1" + "0" * 400 + ", {}]", "{}"])
+def test_a_record_of_older_files_that_the_job_wrote_over_says_nothing(tmp_path, text):
+    record = tmp_path / "older.json"
+    record.write_text(text)
+    record.chmod(0o600)
+    assert older_record.read_record(str(record)) == ({}, 0.0)

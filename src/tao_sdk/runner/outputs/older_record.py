@@ -89,6 +89,9 @@ def read_record(path: str) -> tuple[dict[str, Mark], float]:
         import json
 
         unnoted_before, marks = json.loads(private.read_file(path, LARGEST).decode())
-        return {name: (mark[0], mark[1], mark[2]) for name, mark in marks.items()}, unnoted_before
+        known = {name: (mark[0], mark[1], mark[2]) for name, mark in marks.items()}
+        return known, float(unnoted_before)
     except (ImportError, OSError, ValueError, TypeError, AttributeError, LookupError):
+        return {}, 0.0
+    except (RecursionError, OverflowError):  # the job wrote over it
         return {}, 0.0
