@@ -4,7 +4,7 @@ lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from tao_sdk.model.status import Status
 
 # Of a pod on a simulated node, which takes its time to end.
 LIVES = {"annotations": {"simulated/seconds": "600", "simulated/end-seconds": "600"}}
+# The cluster gives up no pod that tolerates a node without a sign of life.
+PATIENT = {"tolerations": [{"key": "node.kubernetes.io/unreachable", "operator": "Exists"}]}
 
 
-def submit(client: Client, **spec: Any) -> Job:
+def submit(client: Client, options: Mapping[str, Any] = LIVES, **spec: Any) -> Job:
     spec = {"image": PYTHON, "gpu_count": 0, "command": "echo up; sleep 600", **spec}
-    return client.submit(JobSpec(**spec), "kubernetes", LIVES).job
+    return client.submit(JobSpec(**spec), "kubernetes", options).job
 
 
 def runs(client: Client, job: Job) -> bool:
@@ -98,7 +100,7 @@ def test_what_a_lost_node_holds_is_named_by_a_cancel_and_forced_away_by_a_forced
     simulation: Cluster, weak_node: str, away: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, namespace = away
-    canceled, waiting = submit(client), submit(client, retries=1)
+    canceled, waiting = submit(client, {**LIVES, **PATIENT}), submit(client, retries=1)
     until(lambda: runs(client, canceled) and runs(client, waiting))
     simulation.silence_node(weak_node)
     assert client.cancel_job(canceled.id, grace=1) is False
