@@ -69,7 +69,7 @@ class Moon:
         networks = Networks(daemon, home / "networks")
         self.jobs = JobContainers(self.place, self.containers)
         self.starting = Starting(self.jobs, self.images, networks)
-        self.observing = Observing(self.jobs)
+        self.observing = Observing(self.jobs, lambda _: set())
         self.ending = Ending(self.observing, self.images, networks, NETWORK)
 
     def submit(self, attempt: Attempt, command: str) -> Ref:

@@ -17,8 +17,8 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 
-def running(client: Client) -> tuple[DockerBackend, Ref]:
-    spec = JobSpec(image=BUSYBOX, command="sleep 300", gpu_count=0)
+def running(client: Client, command: str = "sleep 300") -> tuple[DockerBackend, Ref]:
+    spec = JobSpec(image=BUSYBOX, command=command, gpu_count=0)
     job = client.submit(spec, "docker").job
     dockerd_here.until(lambda: client.get_job(job.id).status is Status.RUNNING)
     ref, backend = client.engine.ref_of(job), client.engine.backend_of(job)
@@ -47,6 +47,18 @@ def test_one_thread_hears_the_daemon_for_all_who_listen(client: Client) -> None:
         for one in news:
             until(lambda one=one: ref in one.changed([ref], 1.0))
             assert one.changed([ref], 0.1) == []
+
+
+def test_a_look_at_the_news_of_an_end_sees_the_end(
+    client: Client, here: Daemon
+) -> None:
+    """The daemon tells of an end before its list of containers has it."""
+    backend, ref = running(client, "until [ -e /over ]; do sleep 0.1; done")
+    with closing(backend.news()) as news:
+        until(lambda: news.tells and not news.changed([ref], 0))
+        here.docker("exec", ref.unique_id, "touch", "/over")
+        assert list(news.changed([ref], 60)) == [ref]
+        assert backend.observe([ref])[ref].phase.ended
 
 
 def test_who_is_closed_hears_nothing_any_more(client: Client) -> None:

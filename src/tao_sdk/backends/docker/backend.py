@@ -113,7 +113,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         networks = Networks(self.daemon, self.home / "networks")
         self.jobs = JobContainers(place, self.containers)
         self.starting = Starting(self.jobs, self.images, networks)
-        self.observing = Observing(self.jobs)
+        self.observing = Observing(self.jobs, self.events.take_unseen)
         self.ending = Ending(self.observing, self.images, networks, DEFAULT_NETWORK)
 
     @property

@@ -38,6 +38,18 @@ class ContainerEvents(ChangeStream[str]):
     def __init__(self, daemon: Daemon) -> None:
         super().__init__()
         self.daemon = daemon
+        self.unseen: set[str] = set()  # containers with an event that no look has followed
+
+    def take_unseen(self, containers: Sequence[str]) -> set[str]:
+        """Which of these containers had an event since the last call.
+
+        The daemon tells of a container's end before its own list has it: the list may say for
+        seconds that the container runs. To inspect a container waits until its end is complete.
+        """
+        with self.state:
+            unseen = self.unseen.intersection(containers)
+            self.unseen -= unseen
+        return unseen
 
     def wait_beyond(
         self, number: int, containers: Sequence[str], seconds: float
@@ -74,8 +86,14 @@ class ContainerEvents(ChangeStream[str]):
         with self.daemon.events(since, STREAM_SECONDS, FILTERS) as stream:
             self.begin_stream(stream.stop)
             for event in stream:
-                self.note_change(str(event["Actor"]["ID"])[:LONGEST_ID])
+                self.note_event(str(event["Actor"]["ID"])[:LONGEST_ID])
             self.stop_stream = None  # another request may use the connection from here on
+
+    def note_event(self, container: str) -> None:
+        with self.state:
+            if len(self.unseen) < self.most_changes:
+                self.unseen.add(container)
+        self.note_change(container)
 
 
 class DockerNews:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from tao_sdk.backends.containers import logs, parse
@@ -41,7 +41,11 @@ STARTS = 8  # the most containers inspected per look for their start time, which
 class Observing:
     """Looks at the jobs of one place: their states, their logs, the evidence for a failure."""
 
-    def __init__(self, jobs: JobContainers) -> None:
+    def __init__(
+        self, jobs: JobContainers, take_unseen: Callable[[Sequence[str]], set[str]]
+    ) -> None:
+        """`take_unseen`: which containers had an event that no look has followed."""
+        self.take_unseen = take_unseen
         self.jobs, self.place, self.containers = jobs, jobs.place, jobs.containers
         self.daemon = jobs.place.daemon
         self.leftovers = Leftovers(jobs.containers)
@@ -49,7 +53,9 @@ class Observing:
         self.counted_at = -math.inf  # time of the last question how many containers run
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """List all containers in one request, and inspect those that have ended or may have."""
+        """List all containers in one request, and inspect those that have ended or may have, and
+        those that had an event.
+        """
         endpoint = self.place.endpoint
         here = [ref for ref in refs if ref.endpoint == endpoint]
         elsewhere = seen_elsewhere(endpoint, refs)
@@ -61,10 +67,11 @@ class Observing:
     def observe_here(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         if not refs:
             return {}
+        unseen = self.take_unseen([ref.unique_id for ref in refs])
         states = self.list_states({ref.attempt.store_id for ref in refs})
         if any(ref.unique_id not in states for ref in refs):
             identity(self.daemon, at_most=0)  # only the job's own daemon knows that a job is gone
-        doubted = self.doubted_containers(states)
+        doubted = unseen | self.doubted_containers(states)
         self.learn_starts([ref.unique_id for ref in refs if is_listed_alive(states, ref)])
         return {
             ref: self.observe_listed(ref, states.get(ref.unique_id), ref.unique_id in doubted)
