@@ -5,7 +5,6 @@ A backend is imported when it is first asked for.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -133,6 +132,8 @@ def not_built(name: str) -> NotBuilt:
 
 def unknown(name: str, endpoints: Collection[str] = ()) -> UsageError:
     """The error for an unknown platform, with the nearest known name or all of them."""
+    import difflib
+
     known = [*sorted({*platforms(), *NOT_BUILT, *ALIASES}), *endpoints]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."

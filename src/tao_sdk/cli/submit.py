@@ -27,7 +27,6 @@ from tao_sdk.cli.usage_advice import (
     split_at_dashes,
     whole_line,
 )
-from tao_sdk.client.job_file import options_class
 from tao_sdk.client.job_request import (
     DEFAULT_PLATFORM,
     JobRequest,
@@ -38,7 +37,7 @@ from tao_sdk.client.job_request import (
 )
 from tao_sdk.client.known_jobs import last_submitted
 from tao_sdk.client.model_request import MODEL_KEYS, ModelRequest
-from tao_sdk.client.place_names import place_in_file, platform_of
+from tao_sdk.client.place_names import options_class, place_in_file, platform_of
 from tao_sdk.client.typed_values import open_secrets
 from tao_sdk.client.views import plan_view
 from tao_sdk.model.errors import JobNotFound, Refused, SpecError, TaoError, Unreachable, UsageError

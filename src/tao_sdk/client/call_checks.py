@@ -11,7 +11,6 @@ import inspect
 import operator
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from numbers import Real
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -38,9 +37,13 @@ def suggests_arguments(method: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(method)
     def checked(*args: P.args, **keywords: P.kwargs) -> R:
+        from difflib import get_close_matches
+
         for name in keywords:
+            if name in known:
+                continue
             meant = get_close_matches(name, known, n=1)
-            if name not in known and meant:
+            if meant:
                 what = f"{method.__name__}() has no argument {name!r}."
                 raise TypeError(f"{what} Did you mean {meant[0]!r}?")
         return method(*args, **keywords)

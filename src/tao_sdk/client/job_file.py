@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 from tao_sdk.backends.by_name import (
     ALIASES,
     NOT_BUILT,
-    NotBuilt,
-    backend_class,
     endpoints,
     is_known,
     platform_at,
@@ -50,8 +48,9 @@ from tao_sdk.client.model_request import (
     typed_set,
     with_whole_paths,
 )
+from tao_sdk.client.place_names import options_class
 from tao_sdk.client.set_values import with_values
-from tao_sdk.model.errors import MissingExtra, SpecError, TaoError, Unreachable, UsageError
+from tao_sdk.model.errors import SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.fields import FieldError, Kind, field_of_flag, read_settings, settings_of
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import HOOKS, JobSpec, read_spec, spec_mistakes
@@ -494,14 +493,6 @@ def unknown(
     error = DocumentError(place, f"unknown key {name!r}{of}.", "", hint)
     error.meant = meant
     return error
-
-
-def options_class(platform: str) -> type[Any] | None:
-    """The Options of a platform; None if this installation does not have it."""
-    try:
-        return backend_class(platform).Options
-    except (NotBuilt, MissingExtra):
-        return None
 
 
 def known_platforms() -> list[str]:

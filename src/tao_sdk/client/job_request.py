@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.by_name import platform_at, platforms
 from tao_sdk.client.image_key import with_image
-from tao_sdk.client.job_file import JobFile, options_class, read_job_file
 from tao_sdk.client.model_request import (
     JoinedJob,
     ModelRequest,
@@ -25,6 +24,7 @@ from tao_sdk.client.model_request import (
     split_values,
     typed_set,
 )
+from tao_sdk.client.place_names import options_class
 from tao_sdk.client.set_values import SetSpec, text_notes, with_values
 from tao_sdk.client.typed_values import read_fields, read_option_pairs
 from tao_sdk.model.errors import SpecError, UsageError
@@ -34,6 +34,7 @@ from tao_sdk.model.spec import JobSpec, read_spec
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
+    from tao_sdk.client.job_file import JobFile
     from tao_sdk.skills.skill import Skill
 
 DEFAULT_PLATFORM = "local"
@@ -92,6 +93,8 @@ def read_request(typed: TypedJob, client: Client | None = None) -> JobRequest:
     native = changes.pop("native", None)
     file, joined = None, None
     if typed.job_file:
+        from tao_sdk.client.job_file import read_job_file
+
         file = read_job_file(typed.job_file, changes, set_values=typed.set_values, client=client)
         joined = file.joined
     elif has_model(changes):

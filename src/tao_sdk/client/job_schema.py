@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.by_name import ALIASES, BUILT_IN, NOT_BUILT
-from tao_sdk.client.job_file import options_class
 from tao_sdk.client.model_request import ModelRequest
+from tao_sdk.client.place_names import options_class
 from tao_sdk.model.fields import schema_of
 from tao_sdk.model.spec import HOOKS, JobSpec
 from tao_sdk.payload.declarations import DECLARATION, KINDS

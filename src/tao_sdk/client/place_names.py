@@ -6,15 +6,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from tao_sdk.backends.by_name import (
     TOOLS,
+    NotBuilt,
+    backend_class,
     endpoints,
     is_known,
     platform_at,
     platform_name,
     platforms,
 )
+from tao_sdk.model.errors import MissingExtra
 from tao_sdk.model.settings import Settings
 
 NAMED = re.compile(r"""^platform:[ \t]*["']?([\w-]+)""", re.MULTILINE)  # in a job file
@@ -37,6 +41,14 @@ def platform_of(place: str) -> str:
 def platform_like(word: str) -> str:
     """The platform that the word names, by any of its names; "" for another word."""
     return platform_name(word) if is_known(word) else ""
+
+
+def options_class(platform: str) -> type[Any] | None:
+    """The Options of a platform; None if this installation does not have it."""
+    try:
+        return backend_class(platform).Options
+    except (NotBuilt, MissingExtra):
+        return None
 
 
 def place_in_file(path: Path) -> str:

@@ -6,13 +6,11 @@ value is read (document.py).
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from tao_sdk.client.document import SHAPES, compose
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.job_settings import is_short_for
 from tao_sdk.model.spec import JobSpec
@@ -88,6 +86,8 @@ def read_pair(text: str) -> tuple[str, Any]:
     key, equals, typed = text.partition("=")
     if not equals or not key:
         raise UsageError(f"--set is {text!r}; it must be KEY=VALUE, such as train.lr=0.1.")
+    from tao_sdk.client.document import compose
+
     return key, compose(typed, f"--set {key}").plain()
 
 
@@ -132,6 +132,8 @@ def holder_of(tree: Tree, parts: Sequence[str]) -> tuple[Tree, list[str]]:
         if below is None:  # `train:` with nothing below it
             below = holder[rest[0]] = {}
         if not isinstance(below, dict):
+            from tao_sdk.client.document import SHAPES
+
             whole = ".".join(parts[: len(parts) - len(rest) + 1])
             shape = SHAPES.get(type(below).__name__, "a value")
             what = f"--set {'.'.join(parts)}: {whole} is {shape}."
@@ -166,6 +168,8 @@ def meant_by(tree: Tree, holder: Tree, above: list[str], rest: Sequence[str]) ->
     """The key that was probably meant: a key beside it of a like name, or a key of that name
     elsewhere; else "".
     """
+    import difflib
+
     beside = list(holder)[:MOST_SEARCHED]
     near = difflib.get_close_matches(rest[0], beside, n=1, cutoff=0.7)
     near = near or [name for name in beside if ends_in_word(name, rest[0])]

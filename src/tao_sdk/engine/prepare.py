@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from tao_sdk.backends.contract import AnyBackend, PlanDocuments, ShowsDocuments
+from tao_sdk.backends.contract import AnyBackend, Capabilities, PlanDocuments, ShowsDocuments
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.input_findings import input_findings, job_findings, path_findings
 from tao_sdk.engine.place_facts import FactsSource, ask_place
 from tao_sdk.engine.spec_findings import (
     general_findings,
@@ -36,10 +35,8 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.spec_hardware import hardware_findings
 from tao_sdk.model.units import format_size
-from tao_sdk.payload.absolute_inputs import relative_inputs, with_absolute_inputs
-from tao_sdk.payload.prepared_job import pack_spec
+from tao_sdk.payload.prepared_job import needs_wrapping, pack_spec
 from tao_sdk.payload.schemes import check_bucket, results_root
-from tao_sdk.payload.store_settings import check_store
 from tao_sdk.payload.values import plain_data
 
 # the fields of a spec that may hold values of other libraries' types
@@ -124,7 +121,8 @@ def plan_without_secrets(
     """Plan and check a job whose secrets are already replaced by references."""
     job = replace(job, spec=with_root(job.spec))
     sees_our_paths = backend.capabilities.shared_filesystem
-    if sees_our_paths and not request.packed:
+    has_data = needs_wrapping(job.spec)
+    if has_data and sees_our_paths and not request.packed:
         job = absolute_here(job)
     refuse_open_secrets(job.spec, request.options, secrets)
     options = read_options(backend, request.options)
@@ -134,20 +132,33 @@ def plan_without_secrets(
     plan = backend.plan(job, options, place.facts, attempt)
     # the bucket may have come from S3_BUCKET_NAME
     check_bucket(plan.results_dir, "The place of the results")
-    input_checks = list(input_findings(engine, job, secrets, backend.capabilities))
+    job_checks, input_checks = [], []
+    if has_data:
+        job_checks, input_checks = data_findings(engine, job, secrets, backend.capabilities)
     require_login(job, engine.settings, plan.results_dir, input_checks)
     findings = (
         *place.findings,
-        *job_findings(engine, job),
+        *job_checks,
         *backend.check(plan, place.facts),
         *general_findings(job.spec, backend),
         *placeholder_findings(job.spec),
         *output_findings(job.spec),
         *hardware_findings(job.spec, plan.ranks),
         *input_checks,
-        *(path_findings(job, os.curdir) if sees_our_paths else ()),
     )
     return Planned(plan, findings, job, options, secrets, place.asked)
+
+
+def data_findings(
+    engine: Engine, job: PreparedJob, secrets: Mapping[str, str], backend: Capabilities
+) -> tuple[list[Finding], list[Finding]]:
+    """Check the data of a job. Return (the inputs that are jobs, what else was found)."""
+    from tao_sdk.engine import input_findings as checks
+
+    found = list(checks.input_findings(engine, job, secrets, backend))
+    if backend.shared_filesystem:
+        found += checks.path_findings(job, os.curdir)
+    return list(checks.job_findings(engine, job)), found
 
 
 def first_attempt(engine: Engine, backend: AnyBackend, spec: JobSpec) -> Attempt:
@@ -189,6 +200,8 @@ def with_environment(job: PreparedJob, settings: Settings) -> tuple[PreparedJob,
         if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
     }
     if uses_s3:
+        from tao_sdk.payload.store_settings import check_store
+
         check_store(plain_texts(wanted), lambda name: callers_name(name, spec, settings))
     env_vars, secrets = split_secrets(wanted, spec.secrets)
     return replace(job, spec=replace(spec, env_vars=env_vars)), secrets
@@ -269,6 +282,8 @@ def with_plain_data(spec: JobSpec) -> JobSpec:
 
 def absolute_here(job: PreparedJob) -> PreparedJob:
     """Make the relative inputs of the job absolute. The job sees this machine's paths."""
+    from tao_sdk.payload.absolute_inputs import relative_inputs, with_absolute_inputs
+
     relative = relative_inputs(job)
     if not relative:
         return job

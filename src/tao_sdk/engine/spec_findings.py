@@ -12,8 +12,7 @@ from typing import Any, cast
 from tao_sdk.backends.contract import AnyBackend
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.commands import CONFIG_PATH, misspelt, names_in_braces
-from tao_sdk.payload.declared import unread_outputs
+from tao_sdk.payload.placeholders import CONFIG_PATH, misspelt, names_in_braces
 
 OURS = ("TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR")
 ARGS_FOLLOW = "Args that the command does not name stand behind it by themselves."
@@ -81,6 +80,10 @@ def output_findings(spec: JobSpec) -> Iterator[Finding]:
     """Warn of outputs that the program does not seem to know: it would write elsewhere, and nothing
     would be kept.
     """
+    if spec.specs is None:
+        return
+    from tao_sdk.payload.declared import unread_outputs
+
     for key in unread_outputs(spec):
         what = (
             f"outputs names {key}, which the specs do not have and neither "

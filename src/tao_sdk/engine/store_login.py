@@ -8,10 +8,9 @@ store does not answer, keys are needed. A bucket for results is never public.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from tao_sdk.engine.bucket_files import in_bucket
-from tao_sdk.engine.input_findings import UnseenObject
 from tao_sdk.model.errors import CredentialError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.prepared_job import PreparedJob
@@ -38,7 +37,7 @@ ADVICE = (
 
 
 def require_login(
-    job: PreparedJob, settings: Settings, results_dir: str, findings: Iterable[Finding]
+    job: PreparedJob, settings: Settings, results_dir: str, findings: Sequence[Finding]
 ) -> None:
     """Raise CredentialError for a job that could not open a bucket that it needs."""
     spec = job.spec
@@ -48,6 +47,10 @@ def require_login(
     buckets = [place for place in (results_dir, *job.data.outputs) if in_bucket(place)]
     if buckets:
         raise no_keys(f"There are no keys to send results to {buckets[0]}.", spec, profile)
+    if not findings:
+        return
+    from tao_sdk.engine.input_findings import UnseenObject
+
     for finding in findings:
         if finding.code == NO_KEYS:
             raise no_keys(finding.what, spec, profile)

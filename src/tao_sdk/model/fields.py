@@ -7,7 +7,6 @@ A field's Kind says how a value is read, what is allowed, and how JSON Schema pu
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -261,6 +260,8 @@ def field_of_flag(name: str, fields: Mapping[str, dataclasses.Field[Any]]) -> st
 
 def unknown_field(name: str, known: Iterable[str], where: str = "", meant: str = "") -> FieldError:
     """The error for an unknown name. `meant`: the field that was surely meant."""
+    import difflib
+
     near = [meant] if meant else difflib.get_close_matches(name, list(known), n=1)
     hint = f"Did you mean {near[0]}?" if near else "Known are: " + ", ".join(sorted(known)) + "."
     return FieldError(name, f"{where}unknown key {name!r}.", "", hint)

@@ -9,9 +9,8 @@ where the placeholder was.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import chain
 from typing import TypeGuard
 
@@ -19,6 +18,7 @@ from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import FieldError
 from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.payload.formats import json_line
+from tao_sdk.payload.placeholders import CONFIG_PATH
 from tao_sdk.payload.rereading import Reading, reading
 from tao_sdk.payload.shell import HereDocument, QuoteState, Spot, Word, scan
 from tao_sdk.payload.values import Hole, Tree
@@ -27,7 +27,6 @@ from tao_sdk.runner.document import Template
 from tao_sdk.runner.quote import PLAIN, quote_word
 
 NUL = "\0"
-CONFIG_PATH = "{config_path}"
 VARIABLE = "TAO_ARG_"
 NUMBER = lazy_compile(r"-?[0-9]+", re.ASCII)
 # the text before the value in key=value, or in the value alone
@@ -419,22 +418,6 @@ def placeholders(command: str, values: Mapping[str, object]) -> Iterator[re.Matc
     if values:
         names = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
         yield from re.finditer(r"(?<!\$)\{(" + names + r")\}", command)
-
-
-def names_in_braces(command: str) -> list[str]:
-    """Each {name} of a command that is no ${variable}."""
-    return re.findall(r"(?<!\$)\{([A-Za-z_][\w-]*)\}", command)
-
-
-def misspelt(command: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each {name} of a command that is nearly one of the `known`, with the known one. Such a {name}
-    stays as it is, which is hardly meant.
-    """
-    known = list(known)
-    for name in dict.fromkeys(names_in_braces(command)):
-        meant = get_close_matches(name, known, n=1, cutoff=0.8)
-        if meant and name not in known:
-            yield name, meant[0]
 
 
 def word_around(command: str, spot: Spot) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from tao_sdk.model.prepared_job import JobData, lies_in
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload import commands, declared, formats, job_paths, pack
 from tao_sdk.payload.declarations import Declared, plain_declared
+from tao_sdk.payload.placeholders import CONFIG_PATH
 from tao_sdk.payload.values import Tree, plain_mapping, refuse_flat_keys
 from tao_sdk.runner.document import Document, Input, Template
 
@@ -405,7 +406,7 @@ def arguments(document: Document, wrapping: Wrapping) -> JobData:
     words = [text("flags", each) for each in wrapping.flags]
     tree: dict[str, Tree] = plain_mapping(wrapping.args or {}, "args")
     command = document["command"]["parts"][0]
-    if commands.CONFIG_PATH in command and "config_path" not in tree:
+    if CONFIG_PATH in command and "config_path" not in tree:
         raise SpecError(
             "The command names {config_path}, but args write no config file.",
             next="Pass specs=, or args with a config_path.",

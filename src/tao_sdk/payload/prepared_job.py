@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from tao_sdk.model.prepared_job import JobData, PreparedJob
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.declared import read_data
-from tao_sdk.payload.entrypoint import packed_job
 
 
 def pack_spec(spec: JobSpec, packed: str = "") -> PreparedJob:
@@ -19,9 +17,13 @@ def pack_spec(spec: JobSpec, packed: str = "") -> PreparedJob:
     Raises SpecError for a spec that no job can have.
     """
     if packed:
+        from tao_sdk.payload.declared import read_data
+
         return PreparedJob(spec, packed, read_data(spec))
     if not needs_wrapping(spec):
         return PreparedJob(spec, spec.command, JobData())
+    from tao_sdk.payload.entrypoint import packed_job
+
     command, data = packed_job(spec)
     return PreparedJob(spec, command, data)
 

@@ -5,12 +5,10 @@ submit.
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.lazy_pattern import lazy_compile
 from tao_sdk.net.address import MODULES, path_of, scheme, shown
-from tao_sdk.net.s3_words import WORDS
 
 MISTAKEN = {
     "aws": "Write s3://bucket/key.",
@@ -72,6 +70,8 @@ def check(uri: str, place: str) -> None:
 
 
 def unknown_scheme(uri: str, name: str, place: str) -> SpecError:
+    from difflib import get_close_matches
+
     advice = "Write an absolute path, or file:///path."
     for near in get_close_matches(name, MODULES, n=1):
         advice = f"Did you mean {near}://?"
@@ -174,10 +174,17 @@ def check_bucket(uri: str, place: str) -> None:
 
 
 def no_bucket(uri: str, place: str) -> SpecError:
-    what, advice = WORDS["bucket_name"]
+    what, advice = bucket_words()
     bucket = uri.partition("://")[2].partition("/")[0]
     told = f"{place} is {shown(uri)}: {what % {'bucket': bucket}}"
     return SpecError(UNPRINTABLE.sub("?", told), next=advice)
+
+
+def bucket_words() -> tuple[str, str]:
+    """(what is wrong, what to do) for the name of a bucket that no store can have."""
+    from tao_sdk.net.s3_words import WORDS  # loads what speaks with a store
+
+    return WORDS["bucket_name"]
 
 
 def is_local_path(uri: str) -> bool:

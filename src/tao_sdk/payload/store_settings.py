@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from tao_sdk.model.errors import CredentialError, SpecError
 from tao_sdk.net.address import shown
-from tao_sdk.net.s3_words import WORDS
-from tao_sdk.payload.schemes import BUCKET, UNPRINTABLE
+from tao_sdk.payload.schemes import BUCKET, UNPRINTABLE, bucket_words
 
 REGION = re.compile(r"[\w.-]+", re.ASCII)
 
@@ -47,7 +46,7 @@ def check_region(name: str, value: str) -> None:
 
 def check_bucket_name(name: str, value: str) -> None:
     if not BUCKET.fullmatch(value):
-        what, advice = WORDS["bucket_name"]
+        what, advice = bucket_words()
         raise SpecError(f"{name}: {what % {'bucket': repr(value)}}", next=advice)
 
 
