@@ -191,6 +191,11 @@ def test_the_machine_that_a_skill_and_its_action_need_is_read(load: Load) -> Non
     )
 
 
+def test_a_format_may_be_described_by_a_mapping(load: Load) -> None:
+    described = "data_format: {type: coco, categories: [{id: 1, name: defect}]}\n"
+    assert load(GOOD + described).data_format == "coco"
+
+
 def test_arguments_of_an_action_may_have_hyphens(load: Load) -> None:
     text = (
         "actions:\n"
