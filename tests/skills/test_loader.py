@@ -457,3 +457,14 @@ def test_a_template_that_is_not_there_is_told_with_the_line_that_names_it(
     with pytest.raises(SkillError, match=words) as told:
         template_file(bank.root, skill, "train")
     assert (told.value.key, told.value.place.line) == ("spec_templates.train", 16)
+
+
+def test_a_template_that_a_link_takes_from_elsewhere_is_refused(
+    make_bank: MakeBank, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.yaml").write_text("a: 1\n")
+    bank = make_bank({PATH: TEMPLATED})
+    (bank.skills / PATH).with_name("template.yaml").symlink_to(tmp_path / "outside.yaml")
+    skill = load_skill(bank.root, bank.skills / PATH, "toy")
+    with pytest.raises(SkillError, match="is outside the bank"):
+        template_file(bank.root, skill, "train")
