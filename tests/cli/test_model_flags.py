@@ -72,6 +72,11 @@ def test_a_plan_says_where_values_came_from(typed: Callable[..., Ran]) -> None:
     lines = ran.out.splitlines()
     assert "  origins  set train.num_epochs · template 5 values" in lines
     assert len(lines) <= 12
+    for line in ("  gpus     0", "  command  python3 digits.py train -e {config_path}"):
+        assert line in lines
+    for start in ("digits-train-", "  image    nvcr.io/", "  specs    ", "  results  "):
+        assert [line for line in lines if line.startswith(start)]
+    assert "train.num_epochs=3" in ran.out
     plan = json.loads(typed("plan", "--json", *TRAIN, "--set", "num_epochs=3").out)
     assert plan["origins"]["specs.train.num_epochs"] == "set"
     assert plan["origins"]["specs.train.seed"] == "template spec_template_train.yaml"

@@ -11,7 +11,7 @@ from tao_sdk.client.doctor import job_findings
 from tao_sdk.client.job_request import JobRequest
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.model.spec_hardware import hardware_findings
+from tao_sdk.model.spec_hardware import hardware_findings, shared_memory_findings
 
 SPECS = {"train": {"epochs": 1, "out": ""}}
 
@@ -101,6 +101,24 @@ def test_nothing_is_told_of_a_spec_that_fits_the_job(
 ) -> None:
     spec = JobSpec(command=f"dino {action} -e {{config_path}}", specs=specs, **fields)
     assert list(hardware_findings(spec, nodes)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"shm_size": "64m"}, "a bus error. -> Use shm_size: 8g"),
+        ({"shm_size": "16g", "memory": "8g"}, "-> Ask for more memory than shm_size."),
+        ({"shm_size": "64m", "gpu_count": 0}, ""),
+        ({"shm_size": "8g", "memory": "8g"}, ""),
+        ({}, ""),
+    ],
+)
+def test_shared_memory_that_a_training_would_fill_is_told(
+    fields: dict[str, Any], words: str
+) -> None:
+    spec = JobSpec(command="train", **{"gpu_count": 1, **fields})
+    found = [each.text for each in shared_memory_findings(spec)]
+    assert ([words in text for text in found]) == ([True] if words else [])
 
 
 def test_doctor_refuses_a_job_whose_spec_asks_for_more_gpus_than_it_has(client: Client) -> None:

@@ -7,6 +7,8 @@ import pytest
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.check import check_bank, has_errors
+from tao_sdk.skills.errors import SkillError
+from tao_sdk.skills.names import load_named, summaries
 
 from .conftest import GOOD, MakeBank
 
@@ -51,10 +53,25 @@ def test_a_template_and_a_schema_that_cannot_be_read_are_told(
     assert len(findings) == 3
 
 
+def test_a_file_for_jobs_that_cannot_be_read_is_told(
+    make_bank: MakeBank, settings: Settings
+) -> None:
+    bank = make_bank({A: GOOD + "files: {a: ../../../../secret, b: gone.py}\n"})
+    _, findings = check_bank(bank, settings)
+    outside, gone = (finding.what for finding in findings)
+    assert "this leads out of the skill bank" in outside
+    assert "gone.py: cannot be read: No such file" in gone
+
+
 def test_a_folder_that_was_half_copied_is_told(make_bank: MakeBank, settings: Settings) -> None:
     bank = make_bank({A: GOOD, "tao-train-b/references/notes.txt": ""})
     _, findings = check_bank(bank, settings)
     assert "tao-train-b has neither SKILL.md nor references/skill_info.yaml" in one(findings).what
+    with pytest.raises(SkillError, match="tao-train-b: this has neither SKILL.md") as told:
+        load_named(bank, "b")
+    assert told.value.next == "Copy the bank again, whole."
+    problems = [each.problem for each in summaries(bank)]
+    assert (problems[0], "has neither SKILL.md" in problems[1]) == ("", True)
 
 
 def test_a_bank_without_a_skill_is_told(make_bank: MakeBank, settings: Settings) -> None:

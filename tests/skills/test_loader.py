@@ -191,6 +191,11 @@ def test_the_machine_that_a_skill_and_its_action_need_is_read(load: Load) -> Non
     )
 
 
+def test_a_format_may_be_described_by_a_mapping(load: Load) -> None:
+    described = "data_format: {type: coco, categories: [{id: 1, name: defect}]}\n"
+    assert load(GOOD + described).data_format == "coco"
+
+
 def test_arguments_of_an_action_may_have_hyphens(load: Load) -> None:
     text = (
         "actions:\n"
@@ -452,3 +457,14 @@ def test_a_template_that_is_not_there_is_told_with_the_line_that_names_it(
     with pytest.raises(SkillError, match=words) as told:
         template_file(bank.root, skill, "train")
     assert (told.value.key, told.value.place.line) == ("spec_templates.train", 16)
+
+
+def test_a_template_that_a_link_takes_from_elsewhere_is_refused(
+    make_bank: MakeBank, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.yaml").write_text("a: 1\n")
+    bank = make_bank({PATH: TEMPLATED})
+    (bank.skills / PATH).with_name("template.yaml").symlink_to(tmp_path / "outside.yaml")
+    skill = load_skill(bank.root, bank.skills / PATH, "toy")
+    with pytest.raises(SkillError, match="is outside the bank"):
+        template_file(bank.root, skill, "train")

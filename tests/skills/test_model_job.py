@@ -116,6 +116,18 @@ def test_what_a_template_leaves_open_needs_a_value_and_is_not_fetched(
     assert "specs.train.lr" not in job.origins
 
 
+def test_anchors_and_short_numbers_of_a_template_are_values(
+    make_bank: MakeBank, settings: Settings
+) -> None:
+    template = "train: &base {lr: 1e-5, num_gpus: 1}\nlater: {<<: *base, lr: 2}\nagain: *base\n"
+    bank = make_bank({PATH: TOY, "tao-train-toy/references/template.yaml": template})
+    job = prepare_model_job(bank, load_named(bank, "toy"), "train", Wanted(DATA), settings)
+    found = specs(job)
+    assert (found["train"]["lr"], found["train"]["seed"]) == (1e-5, 7)
+    assert found["later"] == {"lr": 2, "num_gpus": 1}
+    assert found["again"] == {"lr": 1e-5, "num_gpus": 1}  # its own, not the one that was changed
+
+
 def test_an_empty_further_item_of_a_templates_list_is_no_dataset(
     make_bank: MakeBank, settings: Settings
 ) -> None:
@@ -134,11 +146,14 @@ actions:
     command: generate.py
     args:
       root: --dataset-root {root}
+      out: --output-dir {results_dir}
       name: --name {name}
+      gpus: --num-gpus {num_gpus}
       safe: --safe/--no-safe {safe}
-    defaults: {safe: true}
+    defaults: {safe: true, num_gpus: 1}
     inputs: {root: {type: folder}, safe: {type: bool}}
-    outputs: {results_dir: {type: folder}}
+    outputs: {results_dir: {type: folder}, summary: {type: file, relative_path: summary.json}}
+gpu_spec_key: num_gpus
 """
 
 
@@ -148,8 +163,27 @@ def test_arguments_that_are_options_stand_as_options_in_the_command(
 ) -> None:
     values = {"root": "/data/in"} | ({} if safe is None else {"safe": safe})
     spec = prepare("generate", OPTIONS, values=values).spec
-    assert spec.command == f"generate.py --dataset-root={{root}} --name={{name}}{word}"
-    assert spec.args == {"root": "/data/in", "results_dir": "", "name": ""}
+    assert spec.command == (
+        "generate.py --dataset-root={root} --output-dir={results_dir} --name={name} "
+        f"--num-gpus={{num_gpus}}{word}"
+    )
+    assert spec.args == {"root": "/data/in", "results_dir": "", "name": "", "num_gpus": 1}
+
+
+def test_an_output_without_an_option_is_not_given_to_the_command(prepare: Prepare) -> None:
+    values = {"root": "/data/in"}
+    assert list(prepare("generate", OPTIONS, values=values).spec.outputs) == ["results_dir"]
+    bare = "actions: {a: {mode: args, command: b, outputs: {summary: {type: file}}}}\n"
+    assert list(prepare("a", f"container_image: any:1\n{bare}").spec.outputs) == ["summary"]
+
+
+def test_an_option_of_gpus_follows_those_of_the_job(prepare: Prepare) -> None:
+    values = {"root": "/data/in"}
+    args = prepare("generate", OPTIONS, values=values, gpu_count=4).spec.args
+    assert args is not None
+    assert args["num_gpus"] == 4
+    with pytest.raises(SpecError, match="num_gpus is set to 2, and the job asks for 4"):
+        prepare("generate", OPTIONS, values={**values, "num_gpus": 2}, gpu_count=4)
 
 
 def test_a_switch_that_is_neither_on_nor_off_is_refused(prepare: Prepare) -> None:
@@ -301,6 +335,11 @@ def test_an_unknown_action_and_an_unknown_image_are_told(prepare: Prepare) -> No
         Exception, match=r"no such image key: tao_toolkit.none\. .*versions.yaml has"
     ):
         prepare(text=TOY.replace("tao_toolkit.toy", "tao_toolkit.none"), data=DATA)
+
+
+def test_a_skill_that_needs_no_container_has_no_image(prepare: Prepare) -> None:
+    job = prepare(text=TOY.replace("tao_toolkit.toy", "null"), data=DATA)
+    assert (job.spec.image, job.origins["image"][:14]) == ("", "none is named ")
 
 
 def test_no_image_is_taken_from_another_bank(make_bank: MakeBank, settings: Settings) -> None:

@@ -302,6 +302,13 @@ def test_a_path_goes_to_the_key_that_takes_such_a_file(name: str) -> None:
         assert values_from_results(left("model.pth"), skill, action, "parent", path) == {key: path}
 
 
+def test_a_checkpoint_is_named_by_its_step() -> None:
+    skill = load_named(BANK, "dino")
+    results = left("train/iter_900.pth", "train/iter_1800.pth")
+    found = values_from_results(results, skill, skill.action("evaluate"), "parent", "step:900")
+    assert found == {"evaluate.checkpoint": "/results/train/iter_900.pth"}
+
+
 def test_a_training_that_starts_from_a_model_of_its_parent_is_not_resumed_as_well() -> None:
     skill, action = named_action("nvpanoptix3d train")
     found = values_from_results(left("train/model.pth"), skill, action, "parent")

@@ -12,6 +12,7 @@ from typing import Any, cast
 from tao_sdk.backends.contract import AnyBackend
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.spec_hardware import shared_memory_findings
 from tao_sdk.payload.placeholders import CONFIG_PATH, misspelt, names_in_braces
 
 OURS = ("TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR")
@@ -98,7 +99,7 @@ def output_findings(spec: JobSpec) -> Iterator[Finding]:
 
 
 def general_findings(spec: JobSpec, backend: AnyBackend) -> list[Finding]:
-    """The errors that follow from the backend's declared capabilities."""
+    """Findings about the spec that follow from the backend's declared capabilities."""
     findings: list[Finding] = []
     if backend.capabilities.needs_image and not spec.image:
         findings.append(
@@ -114,4 +115,6 @@ def general_findings(spec: JobSpec, backend: AnyBackend) -> list[Finding]:
         what = f"{backend.platform} runs a job on one node, not {spec.num_nodes}."
         fix = "Leave num_nodes out, or choose a platform that runs jobs on several."
         findings.append(Finding(Severity.ERROR, "spec.num_nodes", what, "", fix))
+    if "shm_size" not in backend.capabilities.unused_fields:
+        findings += shared_memory_findings(spec)
     return findings

@@ -1,5 +1,5 @@
-"""Spec hardware: compare the GPUs and nodes that a spec tells its program with those of the job.
-Pure.
+"""Spec hardware: compare the GPUs and nodes that a spec tells its program with those of the job,
+and its shared memory with its memory. Pure.
 
 Here: the keys that TAO's programs read, in a job that names its own command. Not here: a model's
 own keys, which follow the job (skills/model_job.py).
@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from tao_sdk.model.finding import Finding, warning
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.units import parse_size
 
 GPUS, IDS, NODES = "num_gpus", "gpu_ids", "num_nodes"
 # sections of a spec that belong to an action, which a command names
@@ -22,6 +23,8 @@ ACTIONS = (
     *("distill", "retrain", "dataset_convert", "calibrate"),
 )
 MORE_GPUS, IDLE_GPUS, MORE_NODES = "spec.gpus", "spec.gpus_idle", "spec.nodes"
+SHM = "spec.shm"
+LITTLE_SHM = 1 << 30  # bytes
 LEAVE_OUT = "The program would fail, or wait for what it does not get."
 
 
@@ -51,6 +54,29 @@ def hardware_findings(spec: JobSpec, nodes: int) -> Iterator[Finding]:
                 LEAVE_OUT,
                 f"Use num_nodes: {told.nodes}, or {told.node_key}: {nodes}.",
             )
+
+
+def shared_memory_findings(spec: JobSpec) -> Iterator[Finding]:
+    """Warn of a /dev/shm that is too small for data loaders, or larger than the memory that it is
+    part of.
+    """
+    if not spec.shm_size:
+        return
+    size = parse_size(spec.shm_size)
+    if spec.gpu_count and size < LITTLE_SHM:
+        yield warning(
+            SHM,
+            f"shm_size is {spec.shm_size}; the data loaders of a training share more in /dev/shm.",
+            "A loader that finds it full ends with a bus error.",
+            "Use shm_size: 8g, or leave it out.",
+        )
+    if spec.memory and size > parse_size(spec.memory):
+        yield warning(
+            SHM,
+            f"shm_size is {spec.shm_size}, and memory is {spec.memory}.",
+            "What lies in /dev/shm counts as memory: the job would be killed before it is full.",
+            "Ask for more memory than shm_size.",
+        )
 
 
 def gpu_findings(told: ToldHardware, gpus: int) -> Iterator[Finding]:

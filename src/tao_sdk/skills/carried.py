@@ -13,8 +13,9 @@ def skill_files(bank: Bank, skill: Skill) -> dict[str, bytes]:
     """Path in the job -> content. Raises SkillError for a file that is missing, larger than 16 MB,
     or outside of the bank.
     """
-    folder = skill.path.parent
-    return {
-        target: read_bank_bytes(bank.root, folder / source, LARGEST)
-        for target, source in skill.files.items()
-    }
+    return {target: read_skill_file(bank, skill, source) for target, source in skill.files.items()}
+
+
+def read_skill_file(bank: Bank, skill: Skill, source: str) -> bytes:
+    """The content of the file at a path beside the skill's own. Raises SkillError."""
+    return read_bank_bytes(bank.root, skill.path.parent / source, LARGEST)

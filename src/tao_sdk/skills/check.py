@@ -11,6 +11,7 @@ from tao_sdk.model.printable import printable
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.bank import NAME, Bank, Entry, list_folder
 from tao_sdk.skills.bank_file import LARGEST_SCHEMA, read_bank_document, require_mapping
+from tao_sdk.skills.carried import read_skill_file
 from tao_sdk.skills.errors import SkillError
 from tao_sdk.skills.images import bank_manifest, bank_versions
 from tao_sdk.skills.loader import read_skill
@@ -72,6 +73,7 @@ def check_entry(bank: Bank, entry: Entry, skills: list[Skill]) -> Iterator[Findi
     yield from (Finding.of_error(mistake) for mistake in reading.errors)
     yield from map(as_warning, reading.warnings)
     yield from check_templates(bank, skill)
+    yield from check_files(bank, skill)
     yield from check_schemas(bank, entry)
     skills.append(skill)
 
@@ -85,6 +87,15 @@ def check_templates(bank: Bank, skill: Skill) -> Iterator[Finding]:
         try:
             if path := template_file(bank.root, skill, action):
                 require_mapping(read_bank_document(bank.root, path), path, "a template")
+        except SkillError as mistake:
+            yield Finding.of_error(mistake)
+
+
+def check_files(bank: Bank, skill: Skill) -> Iterator[Finding]:
+    """Check that the files that travel with the skill's jobs can be read."""
+    for source in skill.files.values():
+        try:
+            read_skill_file(bank, skill, source)
         except SkillError as mistake:
             yield Finding.of_error(mistake)
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tao_sdk.client.document import DocumentError, Place
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.printable import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class BankError(TaoError):
@@ -57,3 +62,11 @@ class SkillError(DocumentError):
         own = cls(error.place, "", error.why, error.next, error.command, error.key)
         own.what = printable(error.what)
         return own
+
+
+def incomplete_skill(folder: Path) -> SkillError:
+    """The error of a skill's folder that was copied without its files. A skill may have no
+    skill_info.yaml; then it has a SKILL.md.
+    """
+    what = "this has neither SKILL.md nor references/skill_info.yaml."
+    return SkillError(Place(str(folder)), what, "", "Copy the bank again, whole.")

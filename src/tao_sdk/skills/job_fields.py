@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tao_sdk.model.errors import SpecError
@@ -49,6 +50,7 @@ def args_fields(action: Action, tree: Tree) -> dict[str, Any]:
     `name={placeholder}` or as the option of their template; the job leaves out those without a
     value. A config file is one more argument, which the user may give.
     """
+    action = without_untold_outputs(action)
     names = [*map(argument_name, (*action.inputs, *action.outputs)), *action.defaults]
     names += [name for each in action.args.values() for name in PLACEHOLDER.findall(each)]
     inputs = declared_inputs(action)
@@ -64,6 +66,19 @@ def args_fields(action: Action, tree: Tree) -> dict[str, Any]:
         "inputs": inputs,
         "outputs": declared_outputs(action),
     }
+
+
+def without_untold_outputs(action: Action) -> Action:
+    """The action without the outputs that no argument names: they are files that the command puts
+    beside others, and it has no option for them. An action that lists no arguments has one for
+    each output.
+    """
+    if not action.args:
+        return action
+    named = {name for each in action.args.values() for name in PLACEHOLDER.findall(each)}
+    named |= {*PLACEHOLDER.findall(action.command)}
+    told = {key: each for key, each in action.outputs.items() if argument_name(key) in named}
+    return replace(action, outputs=told)
 
 
 def argument(name: str, template: str, values: dict[str, Any]) -> str:

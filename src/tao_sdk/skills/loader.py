@@ -85,7 +85,7 @@ def skill_of(value: Value, reading: Reading, path: Path, name: str, kind: str) -
         network_arch=reading.text(has.get("network_arch")),
         aliases=reading.texts(has.get("aliases")),
         container_image=read_image(reading, has),
-        data_format=reading.text(has.get("data_format")),
+        data_format=read_data_format(reading, has.get("data_format")),
         gpu_spec_key=reading.spec_key(has.get("gpu_spec_key")),
         node_spec_key=reading.spec_key(has.get("node_spec_key")),
         automl_enabled=reading.flag(has.get("automl_enabled")),
@@ -124,6 +124,13 @@ def read_image(reading: Reading, has: Mapping[str, Node]) -> str:
         reading.refuse(node, f"is {image[:80]!r}; an image has no spaces.", "Remove them.")
         return ""
     return image
+
+
+def read_data_format(reading: Reading, node: Node | None) -> str:
+    """The name of the format: a text, or the `type` of a mapping that says more about it."""
+    if node is not None and isinstance(node.value.data, dict):
+        return reading.text(node.children().get("type"))
+    return reading.text(node)
 
 
 def read_shorthands(reading: Reading, node: Node | None) -> dict[str, str]:

@@ -17,6 +17,7 @@ from tao_sdk.model.errors import SpecError, join_sentences
 from tao_sdk.model.fields import FieldError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.skills.action_reader import PLACEHOLDER
 from tao_sdk.skills.bank import Bank
 from tao_sdk.skills.bank_file import read_bank_document, require_mapping
 from tao_sdk.skills.carried import skill_files
@@ -129,10 +130,12 @@ def prepare_model_job(
 def choose_image(
     bank: Bank, skill: Skill, action: Action, wanted: Wanted, settings: Settings | None
 ) -> tuple[str, str]:
-    """The image and its origin: the user's, the action's, the skill's."""
+    """The image and its origin: the user's, the action's, the skill's. None is named for a program
+    that needs no container; a platform that needs an image refuses the job.
+    """
     named = wanted.image or skill.image_of(action.name)
     if not named:
-        raise SpecError(f"{skill.name} names no image.", f"As {skill.path} says.", "Give an image.")
+        return "", f"none is named in {skill.path}"
     image = resolve_bank_image(bank, named, settings)
     origin = GIVEN if wanted.image else f"container_image of {skill.path}"
     if looks_like_key(named):
@@ -308,6 +311,8 @@ def hardware_keys(
 ) -> Iterator[tuple[str, int | list[int]]]:
     """The keys of the spec that have to agree with the job's GPUs and nodes."""
     key = skill.gpu_spec_key
+    if action.mode is Mode.ARGS and takes_argument(action, key):
+        yield key, gpus
     if action.mode is not Mode.CONFIG or not is_of_action(key, action.name):
         return
     section, _, last = key.rpartition(".")
@@ -319,6 +324,12 @@ def hardware_keys(
         yield skill.node_spec_key, nodes
     elif last == GPUS and nodes > 1:
         yield f"{section}.{NODES}", nodes
+
+
+def takes_argument(action: Action, key: str) -> bool:
+    """True if one of the action's arguments is filled by this key."""
+    templates = (action.command, *action.args.values())
+    return any(key in PLACEHOLDER.findall(template) for template in templates)
 
 
 def is_of_action(key: str, action: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tao_sdk.model.printable import printable
 from tao_sdk.skills.bank import Bank, Entry
-from tao_sdk.skills.errors import SkillError, SkillNotFound
+from tao_sdk.skills.errors import SkillError, SkillNotFound, incomplete_skill
 from tao_sdk.skills.outline import Outline, read_outline
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def load_named(bank: Bank, name: str) -> Skill:
 
     entry = find_entry(bank, name)
     if entry.path is None:
+        if bank.holds_nothing(entry.folder):
+            raise incomplete_skill(entry.folder)
         raise SkillNotFound(
             f"{entry.name} has no skill_info.yaml.",
             "It is a skill for people and agents; nothing in it can be run.",
@@ -115,13 +117,16 @@ def summaries(bank: Bank) -> Iterator[Summary]:
 
 def summary_of(bank: Bank, entry: Entry) -> Summary:
     if entry.path is None:
-        return Summary(entry, entry.kind, entry.name)
+        is_incomplete = bank.holds_nothing(entry.folder)
+        problem = incomplete_skill(entry.folder).what if is_incomplete else ""
+        return Summary(entry, entry.kind, entry.name, problem=problem)
     try:
         outline = read_outline(bank.root, entry.path)
     except SkillError as error:
         return Summary(entry, entry.kind, entry.name, problem=error.what)
     if outline is None:
-        return Summary(entry, entry.kind, entry.name, problem=f"{entry.path}: this is not YAML.")
+        problem = f"{entry.path}: this is no mapping in YAML."
+        return Summary(entry, entry.kind, entry.name, problem=problem)
     return summary_of_outline(entry, outline)
 
 

@@ -137,7 +137,9 @@ class Reading:
         if node is None or node.is_empty:
             return ""
         if isinstance(node.value.data, (dict, list, bool)):
-            self.refuse(node, f"is {node.value.shape}; it must be a text.", "Put it in quotes.")
+            is_truth = isinstance(node.value.data, bool)
+            next = "Put it in quotes." if is_truth else "Write one value there."
+            self.refuse(node, f"is {node.value.shape}; it must be a text.", next)
             return ""
         if unseen := UNSEEN.search(node.value.text):
             code = f"U+{ord(unseen[0]):04X}"

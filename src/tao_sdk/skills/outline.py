@@ -37,12 +37,16 @@ class Outline:
     texts: dict[str, list[str]] = field(default_factory=lambda: {})
     levels: list[Level] = field(default_factory=lambda: [])
     key: str = ""
+    is_mapping: bool = False  # the whole file
 
     def take(self, event: Any) -> None:
         name = type(event).__name__
         if name in STARTS:
             self.add(None)
-            self.levels.append(Level(name == "MappingStartEvent"))
+            is_mapping = name == "MappingStartEvent"
+            if not self.levels:
+                self.is_mapping = is_mapping
+            self.levels.append(Level(is_mapping))
         elif name in ENDS:
             self.levels.pop()
         elif name == "ScalarEvent":
@@ -70,8 +74,8 @@ class Outline:
 
 
 def read_outline(root: Path, path: Path) -> Outline | None:
-    """Read the outline. None if the file is not YAML. Raises SkillError if it cannot be read at
-    all.
+    """Read the outline. None if the file is no mapping in YAML. Raises SkillError if it cannot be
+    read at all.
     """
     text = read_bank_text(root, path)
     shown = shown_part(text)
@@ -90,7 +94,7 @@ def parsed_outline(text: str) -> Outline | None:
             outline.take(event)
     except (yaml.YAMLError, RecursionError, *NO_CHARACTER):
         return None
-    return outline
+    return outline if outline.is_mapping else None
 
 
 def shown_part(text: str) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tao_sdk.client.document import Place
-from tao_sdk.skills.errors import SkillError
+from tao_sdk.skills.errors import SkillError, incomplete_skill
 from tao_sdk.skills.loader import read_skill, refuse_mistakes
 
 if TYPE_CHECKING:
@@ -25,7 +23,8 @@ def skills_of_kind(bank: Bank, kind: str) -> tuple[list[Skill], list[SkillError]
         if not may_be(bank, entry, kind):
             continue
         if entry.path is None:
-            mistakes += copied_without_files(bank, entry)
+            if bank.holds_nothing(entry.folder):
+                mistakes.append(incomplete_skill(entry.folder))
             continue
         try:
             skill, reading = read_skill(bank.root, entry.path, entry.name, entry.kind)
@@ -35,19 +34,6 @@ def skills_of_kind(bank: Bank, kind: str) -> tuple[list[Skill], list[SkillError]
         except SkillError as mistake:
             mistakes.append(mistake)
     return skills, mistakes
-
-
-def copied_without_files(bank: Bank, entry: Entry) -> Iterator[SkillError]:
-    """The error of a skill's folder that was copied without its files. A skill may have no
-    skill_info.yaml; then it has a SKILL.md.
-    """
-    if bank.holds_nothing(entry.folder):
-        yield SkillError(
-            Place(str(entry.folder)),
-            "this has neither SKILL.md nor references/skill_info.yaml.",
-            "",
-            "Copy the bank again, whole.",
-        )
 
 
 def may_be(bank: Bank, entry: Entry, kind: str) -> bool:

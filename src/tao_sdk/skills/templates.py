@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tao_sdk.skills.bank_file import is_inside
@@ -17,12 +18,12 @@ def template_file(root: Path, skill: Skill, action: str) -> Path | None:
     if template is None:
         return None
     paths = [folder / template.path for folder in (skill.path.parent, skill.folder)]
-    inside = [path for path in paths if is_inside(root, path)]
-    if not inside:
-        raise template_error(action, template, f"the template {template.path} is outside the bank.")
-    for path in inside:
-        if path.is_file():
+    outside = [path for path in paths if not is_inside(root, path)]
+    for path in paths:
+        if path not in outside and path.is_file():
             return path
+    if outside == paths or any(map(os.path.lexists, outside)):
+        raise template_error(action, template, f"the template {template.path} is outside the bank.")
     raise template_error(action, template, f"there is no template {template.path}.")
 
 
