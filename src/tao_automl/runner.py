@@ -146,7 +146,8 @@ class AutoMLRunner:
             settings, baseline_fn, specs_of(wanted), running.caller
         )
         key = str(given.get("llm_api_key") or given.get("api_key") or "")
-        ended = drive.drive(self.sdk, stored.id, running.for_driver(), key)
+        given_secrets = drive.secrets_of(wanted.spec)
+        ended = drive.drive(self.sdk, stored.id, running.for_driver(), key, given_secrets)
         return self.result_of(running, ended, baseline, request)
 
     def cancel_active_jobs(self, reason: str = CANCELED_BY_CALLER) -> None:

@@ -150,15 +150,16 @@ def run(
 ) -> int:
     from tao_automl.views import view_of_stored
 
+    secrets: dict[str, str] = {}
     if word is not None and is_file(word):
-        stored = begun(client, word, platform, changes)
+        stored, secrets = begun(client, word, platform, changes)
     else:
         stored = carried_on(client, named_search(client, word), changes)
     out.lines(head_lines(stored))
     screen = Screen(client, out)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to detach, too
     try:
-        stored = followed(client, out, stored.id, screen)
+        stored = followed(client, out, stored.id, screen, secrets)
     except KeyboardInterrupt:
         raise detached(client, stored.id) from None
     except TaoError as error:
@@ -175,16 +176,18 @@ def is_file(word: str) -> bool:
     return word.endswith(DOCUMENTS) or "/" in word or Path(word).is_file()
 
 
-def begun(client: Client, path: str, platform: str | None, changes: dict[str, Any]) -> StoredSearch:
-    """The search of a file, kept; nothing of it runs yet."""
-    from tao_automl.drive import create
+def begun(
+    client: Client, path: str, platform: str | None, changes: dict[str, Any]
+) -> tuple[StoredSearch, dict[str, str]]:
+    """The search of a file, kept, and the secrets that the file has. Nothing of it runs yet."""
+    from tao_automl.drive import create, secrets_of
     from tao_automl.search_file import locate, read_search_file
     from tao_automl.settings import SettingError
     from tao_automl.space.mistake import SpaceError
 
     request = read_search_file(path, client, platform, changes)
     try:
-        return create(client, request)
+        return create(client, request), secrets_of(request.spec)
     except (SettingError, SpaceError) as error:
         raise locate(path, error) from None
 
@@ -207,12 +210,15 @@ def carried_on(client: Client, stored: StoredSearch, changes: dict[str, Any]) ->
     return reopen(client, stored.id, settings) if settings or was_cut else stored
 
 
-def followed(client: Client, out: Output, search_id: str, screen: Screen) -> StoredSearch:
+def followed(
+    client: Client, out: Output, search_id: str, screen: Screen, secrets: dict[str, str]
+) -> StoredSearch:
     """Drive the search; where another process does, watch it."""
     from tao_automl import drive
 
+    callbacks = drive.Callbacks(screen.show, on_wait=screen.wait)
     try:
-        return drive.drive(client, search_id, drive.Callbacks(screen.show))
+        return drive.drive(client, search_id, callbacks, secrets_given=secrets)
     except drive.SearchBusy:
         out.note(f"Another process drives {search_id}; this one watches.")
         return drive.watch(client, search_id, screen.show)
@@ -295,6 +301,11 @@ class Screen:
             self.draw(stored)
         else:
             self.tell(stored)
+
+    def wait(self, why: str) -> None:
+        """Say why a job cannot be started now."""
+        self.is_drawn = False
+        self.out.note(f"A job waits to be started: {why}")
 
     def draw(self, stored: StoredSearch) -> None:
         from tao_automl.report.summary import trial_line
