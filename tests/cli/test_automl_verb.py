@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -42,26 +44,65 @@ def test_a_search_is_left_carried_on_extended_and_forgotten(tao: Tao) -> None:
         2,
     )
     assert tao("automl", "rm", "rates").code == 2
+    driver = tao.start("automl", "run", "rates-search")
+    assert driver.stdout
+    assert "random" in driver.stdout.readline()
+    tao.until('"driven": true', "automl", "status", "--json")
+    watcher = tao.start("automl", "run", "rates-search")
+    assert watcher.stderr
+    assert "this one watches" in watcher.stderr.readline()
     stopped = tao("automl", "stop", "rates", "--json")
     assert (stopped.code, stopped.json["status"]) == (0, "Stopped")
+    for process in (driver, watcher):
+        out, err = process.communicate()
+        assert process.returncode == 6, err
+        assert "stopped by tao automl stop" in out
     (tao.home / "wait").unlink()
     ran = tao("automl", "run", "rates-search")
     assert ran.code == 0, ran.err
     assert "3 complete" in ran.out
     assert ran.out.splitlines()[0].split()[1:4] == ["random", "accuracy", "(maximize)"]
-    more = tao("automl", "run", "rates", "--trials", "4", "--json", "--csv", "rates.csv")
+    more = tao(
+        "automl",
+        "run",
+        "rates",
+        "--trials",
+        "4",
+        "--json",
+        "--csv",
+        "rates.csv",
+        "--svg",
+        "rates.svg",
+    )
     assert more.code == 0, more.err
     assert [trial["status"] for trial in more.json["trials"]] == ["complete"] * 4
     best = more.json["best"]
     assert best["value"] == max(trial["value"] for trial in more.json["trials"])
     assert best["params"] == {"{lr}": best["value"]}
-    assert len((tao.home / "rates.csv").read_text().splitlines()) == 5
+    rows = list(csv.DictReader((tao.home / "rates.csv").open()))
+    assert [row["trial"] for row in rows] == ["1", "2", "3", "4"]
+    assert {float(row["accuracy"]) for row in rows} == {float(row["{lr}"]) for row in rows}
+    assert tao("automl", "status", "rates", "--svg", "again.svg").code == 0
+    for name in ("rates.svg", "again.svg"):
+        assert ElementTree.parse(tao.home / name).getroot().tag.endswith("svg")
     assert str(best["value"]) in tao("automl", "best", "--spec").out
     jobs = tao("ls", "--json", "--parent", more.json["id"]).json
     assert sorted(job["labels"]["tao-trial"] for job in jobs) == ["1", "2", "3", "4"]
     assert tao("automl", "ls", "--json").json[0]["best"] == best["value"]
     assert tao("automl", "rm", "rates").code == 0
     assert tao("automl", "status", "rates").code == 3
+
+
+def test_a_search_without_a_success_fails(tao: Tao) -> None:
+    tao.write("search.yaml", FILE.replace("accuracy {lr}", "accuracy {lr}; exit 3"))
+    ran = tao("automl", "run", "search.yaml", "--trials", "1", "--csv", "none/rates.csv")
+    assert ran.code == 2
+    assert "none/rates.csv cannot be written" in ran.err
+    assert tao("automl", "ls").out == ""
+    ran = tao("automl", "run", "search.yaml", "--trials", "1")
+    assert ran.code == 1
+    assert "Error" in ran.out
+    assert "no trial succeeded" in ran.out
 
 
 def test_plain_run_of_a_search_file_says_that_it_searches_nothing(tao: Tao) -> None:

@@ -107,6 +107,11 @@ class Files:
     def __init__(self, table: str | None, picture: str | None) -> None:
         self.table, self.picture = table, picture
 
+    def check(self) -> None:
+        """Raises UsageError for a file that cannot be written, before anything runs."""
+        for path in filter(None, (self.table, self.picture)):
+            refuse_unwritable(path)
+
     def write(self, view: SearchView) -> None:
         if self.table:
             from tao_automl.report.csv_table import trials_csv
@@ -118,13 +123,28 @@ class Files:
             write_whole(self.picture, search_svg(view))
 
 
+def refuse_unwritable(path: str) -> None:
+    is_there = Path(path).exists()
+    try:
+        with Path(path).open("a", encoding="utf-8"):
+            pass
+        if not is_there:
+            Path(path).unlink()
+    except OSError as error:
+        raise not_written(path, error) from error
+
+
 def write_whole(path: str, text: str) -> None:
     """Write a file. Raises UsageError where it cannot be written."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        what = f"{path} cannot be written: {error.strerror}."
-        raise UsageError(what, "", "Name a file that can be.") from error
+        raise not_written(path, error) from error
+
+
+def not_written(path: str, error: OSError) -> UsageError:
+    what = f"{path} cannot be written: {error.strerror}."
+    return UsageError(what, "", "Name a file that can be.")
 
 
 def named_search(client: Client, word: str | None) -> StoredSearch:
@@ -150,6 +170,7 @@ def run(
 ) -> int:
     from tao_automl.views import view_of_stored
 
+    files.check()
     secrets: dict[str, str] = {}
     if word is not None and is_file(word):
         stored, secrets = begun(client, word, platform, changes)
@@ -213,15 +234,18 @@ def carried_on(client: Client, stored: StoredSearch, changes: dict[str, Any]) ->
 def followed(
     client: Client, out: Output, search_id: str, screen: Screen, secrets: dict[str, str]
 ) -> StoredSearch:
-    """Drive the search; where another process does, watch it."""
+    """Drive the search. While another process does, watch it, and take over when that goes away."""
     from tao_automl import drive
 
     callbacks = drive.Callbacks(screen.show, on_wait=screen.wait)
-    try:
-        return drive.drive(client, search_id, callbacks, secrets_given=secrets)
-    except drive.SearchBusy:
-        out.note(f"Another process drives {search_id}; this one watches.")
-        return drive.watch(client, search_id, screen.show)
+    while True:
+        try:
+            return drive.drive(client, search_id, callbacks, secrets_given=secrets)
+        except drive.SearchBusy:
+            out.note(f"Another process drives {search_id}; this one watches.")
+            stored = drive.watch(client, search_id, screen.show)
+            if stored.search.is_over:
+                return stored
 
 
 def detached(client: Client, search_id: str) -> Detached:
