@@ -80,7 +80,10 @@ class Callbacks:
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A search to begin: the job that trials are copies of, its place, and what is searched."""
+    """A search to begin: the job that trials are copies of, its place, and what is searched.
+
+    `has_schema`: the keys of the space are those of the job's schema, in its spec or not.
+    """
 
     spec: JobSpec
     platform: str
@@ -88,6 +91,7 @@ class SearchRequest:
     space: Space
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     name: str = ""
+    has_schema: bool = False
 
 
 def create(client: Client, request: SearchRequest) -> StoredSearch:
@@ -104,7 +108,8 @@ def new_search(client: Client, request: SearchRequest) -> StoredSearch:
     """The search that `create` would keep. Raises as it does."""
     spec = without_secrets(with_file_contents(request.spec))
     settings = request.settings
-    template.check_keys(spec, request.space.keys)
+    if not request.has_schema:
+        template.check_keys(spec, request.space.keys)
     space = request.space.with_defaults(template.defaults_of(spec, request.space.keys))
     epochs_key = template.epochs_key_of(spec, settings.epochs_key)
     settings = settled(replace(settings, epochs_key=epochs_key), spec, space)

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from support.tao_command import Ran, Tao
+from support.toy_skill import write_skill
 
 FILE = """\
 name: rates
@@ -156,3 +157,61 @@ def test_a_flag_of_run_at_another_task_and_a_search_that_is_not_there(
     assert (ran.code, "is no flag of tao automl status" in ran.err) == (2, True)
     assert typed("automl", "best").code == 3
     assert typed("automl", "run", "nothing").code == 3
+
+
+MODEL = """\
+model: toy
+action: train
+skill_bank: bank
+gpu_count: 0
+set: {num_epochs: 1}
+automl_policy: on
+search: {metric: kpi, max_trials: 2, algorithm: random, seed: 2}
+"""
+
+
+def test_a_model_is_searched_by_its_schema_where_the_run_says_so(tao: Tao) -> None:
+    write_skill(tao.home / "bank")
+    tao.write("model.yaml", MODEL)
+    ran = tao("run", "model.yaml")
+    assert ran.code == 0, ran.err
+    assert "random  accuracy (maximize)  2 trials" in ran.out
+    assert '"train.optim.lr": a number from 0.01 to 0.4' in ran.out
+    assert "2 complete" in ran.out
+    trials = tao("automl", "status", "--json").json["trials"]
+    assert [list(trial["params"]) for trial in trials] == [["train.optim.lr"]] * 2
+    tao.write("plain.yaml", MODEL.partition("automl_policy")[0])
+    plain = tao("run", "plain.yaml")
+    assert plain.code == 0
+    assert "A search for its best settings is possible: --automl-policy on" in plain.err
+    assert len(tao("automl", "ls", "--json").json) == 1
+
+
+def test_the_policy_of_a_model_is_planned_noted_and_checked(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    write_skill(tmp_path / "bank")
+    file = tmp_path / "model.yaml"
+    file.write_text(MODEL.replace("search: {", "search: {parameters: [train.batch_size], "))
+    ran = typed("plan", "model.yaml")
+    assert ran.code == 0, ran.err
+    assert '"train.batch_size": a whole number from 1 to 64' in ran.out
+    file.write_text(MODEL.replace("policy: on", "policy: off"))
+    ran = typed("plan", "model.yaml")
+    assert (ran.code, "(maximize)" in ran.out) == (0, False)
+    for before, after, words in (
+        ("automl_policy: on", "automl_policy: maybe", "must be on or off"),
+        ("metric: kpi", "parameters: [train.batch_sise]", "train.batch_size"),
+    ):
+        file.write_text(MODEL.replace(before, after))
+        ran = (
+            typed("run", "model.yaml", "--automl-policy", "on")
+            if "maybe" not in after
+            else typed("run", "model.yaml")
+        )
+        assert ran.code == 2
+        assert words in ran.err
+    ran = typed("run", "model.yaml", "--automl-policy", "on", "--detach")
+    assert ran.code == 2
+    assert "--detach is for one job" in ran.err
+    assert "No searches yet" in typed("automl", "ls").err

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tao_automl.stored import StoredSearch
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
+    from tao_sdk.client.job_request import JobRequest
     from tao_sdk.model.job import Job
     from tao_sdk.model.spec import JobSpec
 
@@ -168,14 +169,33 @@ def run(
     changes: dict[str, Any],
     files: Files,
 ) -> int:
-    from tao_automl.views import view_of_stored
+    from tao_sdk.client.job_request import TypedJob, read_request
 
     files.check()
-    secrets: dict[str, str] = {}
     if word is not None and is_file(word):
-        stored, secrets = begun(client, word, platform, changes)
-    else:
-        stored = carried_on(client, named_search(client, word), changes)
+        request = read_request(TypedJob(word, platform), client)
+        return search_for(client, out, request, changes, files)
+    stored = carried_on(client, named_search(client, word), changes)
+    return driven(client, out, stored, {}, files)
+
+
+def search_for(
+    client: Client,
+    out: Output,
+    request: JobRequest,
+    changes: dict[str, Any] | None = None,
+    files: Files | None = None,
+) -> int:
+    """Start the search of a job that was asked for, and drive it to its end."""
+    stored, secrets = begun(client, request, changes or {})
+    return driven(client, out, stored, secrets, files or Files(None, None))
+
+
+def driven(
+    client: Client, out: Output, stored: StoredSearch, secrets: dict[str, str], files: Files
+) -> int:
+    from tao_automl.views import view_of_stored
+
     out.lines(head_lines(stored))
     screen = Screen(client, out)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to detach, too
@@ -198,19 +218,21 @@ def is_file(word: str) -> bool:
 
 
 def begun(
-    client: Client, path: str, platform: str | None, changes: dict[str, Any]
+    client: Client, request: JobRequest, changes: dict[str, Any]
 ) -> tuple[StoredSearch, dict[str, str]]:
-    """The search of a file, kept, and the secrets that the file has. Nothing of it runs yet."""
+    """The search of a job, kept, and the secrets that stand in the job. Nothing of it runs yet."""
     from tao_automl.drive import create, secrets_of
-    from tao_automl.search_file import locate, read_search_file
+    from tao_automl.search_file import locate, search_of
     from tao_automl.settings import SettingError
     from tao_automl.space.mistake import SpaceError
 
-    request = read_search_file(path, client, platform, changes)
+    wanted = search_of(request, changes)
     try:
-        return create(client, request), secrets_of(request.spec)
+        return create(client, wanted), secrets_of(wanted.spec)
     except (SettingError, SpaceError) as error:
-        raise locate(path, error) from None
+        if request.file is None:
+            raise
+        raise locate(request.file.path, error) from None
 
 
 def carried_on(client: Client, stored: StoredSearch, changes: dict[str, Any]) -> StoredSearch:
@@ -259,22 +281,24 @@ def detached(client: Client, search_id: str) -> Detached:
 
 
 def planned_search(
-    client: Client, path: str, platform: str | None
+    client: Client, request: JobRequest
 ) -> tuple[list[str], JobSpec, dict[str, Any]]:
-    """Of a search file: what is searched, in lines and as JSON, and the job of its first trial.
-    Nothing is kept or started.
+    """Of a job with a search: what is searched, in lines and as JSON, and the job of its first
+    trial. Nothing is kept or started.
     """
     from tao_automl.drive import first_job, new_search
     from tao_automl.report.view import view_of
-    from tao_automl.search_file import locate, read_search_file
+    from tao_automl.search_file import locate, search_of
     from tao_automl.settings import SettingError
     from tao_automl.space.mistake import SpaceError
 
-    request = read_search_file(path, client, platform)
+    wanted = search_of(request)
     try:
-        stored = new_search(client, request)
+        stored = new_search(client, wanted)
     except (SettingError, SpaceError) as error:
-        raise locate(path, error) from None
+        if request.file is None:
+            raise
+        raise locate(request.file.path, error) from None
     view = view_of(stored.search, stored.id, stored.name).to_json()
     shown = ("algorithm", "metric", "direction", "objectives", "seed", "counts")
     space = {"parameters": stored.search.space.to_json()}
