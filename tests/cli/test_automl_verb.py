@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from support.tao_command import Ran, Tao
+from support.tao_terminal import on_terminal
 from support.toy_skill import write_skill
 
 FILE = """\
@@ -92,6 +94,30 @@ def test_a_search_is_left_carried_on_extended_and_forgotten(tao: Tao) -> None:
     assert tao("automl", "ls", "--json").json[0]["best"] == best["value"]
     assert tao("automl", "rm", "rates").code == 0
     assert tao("automl", "status", "rates").code == 3
+
+
+def test_a_search_moves_on_a_screen_and_is_carried_on_to_its_end_by_a_watcher(tao: Tao) -> None:
+    slow = "for i in 1 2 3 4; do echo epoch $i/4 accuracy {lr}; sleep 0.4; done"
+    tao.write(
+        "search.yaml", FILE.replace("test -e wait && sleep 600; echo epoch 1/1 accuracy {lr}", slow)
+    )
+    code, shown = on_terminal(
+        tao, "automl", "run", "search.yaml", columns=150, interrupt_after="ETA "
+    )
+    assert code == 130, shown
+    assert "░" in shown
+    assert re.search(r"trial \d epoch \d/4", shown)
+    watching = tao.start("watch")
+    assert watching.stderr
+    while "Carries rates-search-" not in watching.stderr.readline():
+        assert watching.poll() is None
+    watching.terminate()
+    assert watching.wait(timeout=60) == 0
+    assert tao("automl", "status", "--json").json["driven"] is False
+    watched = tao("watch")
+    assert watched.code == 0
+    assert "is Complete" in watched.err
+    assert tao("automl", "status", "--json").json["counts"]["complete"] == 3
 
 
 def test_a_search_without_a_success_fails(tao: Tao) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +32,9 @@ CODES = {"Complete": exit_codes.DONE, "Stopped": exit_codes.CANCELED, "Error": e
 OF_RUN = ("--trials", "--concurrent", "--seed", "--algorithm", "--platform")
 BAR = 16  # letters
 PARAMETERS_SHOWN = 12
+RUNNING_SHOWN = 2
+TRIAL = "tao-trial"  # the label of a trial's jobs
+LEAVE_SECONDS = 10.0  # until a search is left as it is
 
 
 @command("automl")
@@ -331,44 +336,45 @@ def has_rungs(stored: StoredSearch) -> bool:
 
 class Screen:
     """What is printed while a search runs: a line for each trial that ends; on a screen one line
-    that is drawn over.
+    that is drawn over, with what runs and the time that is left.
     """
 
     def __init__(self, client: Client, out: Output) -> None:
         self.client, self.out = client, out
         self.told: set[tuple[int, int]] = set()
-        self.is_drawn = False
+        self.drawn = ""  # the line that is on the screen
         self.revision = -1
+        self.changed_at = 0.0  # by time.monotonic, of that revision
+        self.view: SearchView | None = None
 
     def show(self, stored: StoredSearch, jobs: Sequence[Job]) -> None:
-        del jobs
-        if self.out.json or stored.revision == self.revision:
+        if self.out.json:
             return
-        self.revision = stored.revision
+        if stored.revision != self.revision:
+            self.revision, self.changed_at = stored.revision, time.monotonic()
+            self.view = None
+            if not self.out.screen:
+                self.tell(stored)
         if self.out.screen:
-            self.draw(stored)
-        else:
-            self.tell(stored)
+            self.draw(stored, jobs)
 
     def wait(self, why: str) -> None:
         """Say why a job cannot be started now."""
-        self.is_drawn = False
+        self.drawn = ""
         self.out.note(f"A job waits to be started: {why}")
 
-    def draw(self, stored: StoredSearch) -> None:
-        from tao_automl.report.summary import trial_line
+    def draw(self, stored: StoredSearch, jobs: Sequence[Job]) -> None:
         from tao_automl.report.view import view_of
-        from tao_sdk.cli.output import cut
 
-        view = view_of(stored.search, stored.id, stored.name)
-        done = view.counts["complete"] + view.counts["failed"] + view.counts["stopped"]
-        full = round(BAR * done / max(view.counts["total"], 1))
-        bar = "█" * full + "░" * (BAR - full)
-        if self.is_drawn:
+        self.view = self.view or view_of(stored.search, stored.id, stored.name)
+        left = eta_text(self.view, stored.seconds, time.monotonic() - self.changed_at)
+        line = screen_line(self.view, running_text(jobs), left, self.out.width or 80)
+        if line == self.drawn:
+            return
+        if self.drawn:
             self.out.clear_line_above()
-        width = (self.out.width or 80) - BAR - 2
-        self.out.line(f"{cut(trial_line(view), width)}  {bar}")
-        self.is_drawn = True
+        self.out.line(line)
+        self.drawn = line
 
     def tell(self, stored: StoredSearch) -> None:
         from tao_automl.report.view import view_of
@@ -381,6 +387,95 @@ class Screen:
         view = view_of(stored.search, stored.id, stored.name)
         for number, _ in untold:
             self.out.line(trial_text(view, number))
+
+
+def screen_line(view: SearchView, running: str, left: str, width: int) -> str:
+    """`trial 3/12  accuracy 0.97  best 0.98 (...)  trial 4 epoch 2/9  ████░░░░  ETA 0:12`."""
+    from tao_automl.report.summary import trial_line
+    from tao_sdk.cli.output import cut
+
+    done = view.counts["complete"] + view.counts["failed"] + view.counts["stopped"]
+    full = round(BAR * done / max(view.counts["total"], 1))
+    end = "  ".join(filter(None, [running, "█" * full + "░" * (BAR - full), left]))
+    return f"{cut(trial_line(view), max(width - len(end) - 3, 0))}  {end}"
+
+
+def eta_text(view: SearchView, seconds: float, since: float) -> str:
+    """`ETA 0:12`, `since` seconds after the pace was measured; "" while it is not known."""
+    from tao_automl.report.summary import eta_seconds
+    from tao_sdk.model.units import format_clock
+
+    left = eta_seconds(view, seconds)
+    return "" if left is None else f"ETA {format_clock(max(left - since, 0.0))}"
+
+
+def running_text(jobs: Sequence[Job]) -> str:
+    """`trial 4 epoch 2/9`, of the first jobs that tell how far they are."""
+    counted = [job for job in jobs if not job.status.terminal and job.progress.is_counted]
+    return ", ".join(
+        f"trial {job.labels[TRIAL]} {job.progress.unit} {job.progress.number}/{job.progress.total}"
+        for job in counted[:RUNNING_SHOWN]
+        if job.progress.total
+    )
+
+
+class Left(Exception):
+    """This process drives the search no more."""
+
+
+class Carriers:
+    """Drives the searches that nobody drives, each in a thread and with a client of its own, until
+    they are over or `stop` is set.
+    """
+
+    def __init__(self, client: Client, out: Output, stop: threading.Event) -> None:
+        self.client, self.out, self.stop = client, out, stop
+        self.threads: dict[str, threading.Thread] = {}
+        self.refused: set[str] = set()  # searches that cannot go on here
+
+    @property
+    def is_busy(self) -> bool:
+        return any(thread.is_alive() for thread in self.threads.values())
+
+    def begin(self) -> None:
+        """Take up each search that waits for a driver."""
+        from tao_automl.drive import is_driven
+        from tao_automl.store import searches_of
+
+        for search_id in searches_of(self.client).unended():
+            thread = self.threads.get(search_id)
+            is_here = thread is not None and thread.is_alive()
+            if is_here or search_id in self.refused or is_driven(self.client, search_id):
+                continue
+            thread = threading.Thread(target=self.carry, args=(search_id,), daemon=True)
+            self.threads[search_id] = thread
+            self.out.note(f"Carries {search_id} on.")
+            thread.start()
+
+    def carry(self, search_id: str) -> None:
+        from tao_automl import drive
+        from tao_sdk.client import Client
+
+        callbacks = drive.Callbacks(self.leave_if_stopped, on_wait=self.out.note)
+        try:
+            with Client(self.client.store.path, settings=self.client.settings) as own:
+                over = drive.drive(own, search_id, callbacks)
+            self.out.note(f"{search_id} is {over.status}: {over.message}")
+        except (Left, drive.SearchBusy):
+            pass
+        except TaoError as error:
+            self.refused.add(search_id)
+            self.out.note(f"{search_id} waits: {error}")
+
+    def leave_if_stopped(self, _stored: StoredSearch, _jobs: Sequence[Job]) -> None:
+        if self.stop.is_set():
+            raise Left
+
+    def end(self) -> None:
+        """Leave the searches as they are, for another driver."""
+        self.stop.set()
+        for thread in self.threads.values():
+            thread.join(LEAVE_SECONDS)
 
 
 def trial_text(view: SearchView, number: int) -> str:
