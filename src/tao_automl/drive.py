@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tao_automl import reports, template
@@ -29,8 +30,15 @@ from tao_automl.store import SearchStore
 from tao_automl.stored import StoredSearch
 from tao_automl.template import Rung, Template
 from tao_automl.trial import Prior, Trial
-from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, Unreachable, UsageError
-from tao_sdk.model.secrets import Secret, SecretRef
+from tao_sdk.model.errors import (
+    CredentialError,
+    JobNotFound,
+    PathNotFound,
+    TaoError,
+    Unreachable,
+    UsageError,
+)
+from tao_sdk.model.secrets import Secret, SecretRef, split_secrets
 from tao_sdk.model.spec import JobSpec, mint_id
 from tao_sdk.model.status import Status
 
@@ -44,6 +52,7 @@ WATCH_SECONDS = 0.5  # between two looks at a search that another process drives
 EARLIER = "/tao-earlier"  # where a container sees the results of the job that it goes on from
 STOP_GRACE = 10.0  # seconds that a trial's program has to save and end
 LARGEST_SEED = 2**31
+NO_SECRETS: Mapping[str, str] = MappingProxyType({})
 OnChange = Callable[[StoredSearch, "Sequence[Job]"], None]
 
 
@@ -59,17 +68,22 @@ class Callbacks:
 
     `on_change` gets the search and the jobs of its trials that run, after each look. `read_values`
     gives the metrics of a Complete job, in place of the progress reader; None: it has none.
-    `read_feedback` gives what a language model should know of a job that has ended.
+    `read_feedback` gives what a language model should know of a job that has ended. `on_wait` gets
+    the reason why a job cannot be started now, when there is a new one.
     """
 
     on_change: OnChange | None = None
     read_values: ReadValues | None = None
     read_feedback: Callable[[Job], str] | None = None
+    on_wait: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A search to begin: the job that trials are copies of, its place, and what is searched."""
+    """A search to begin: the job that trials are copies of, its place, and what is searched.
+
+    `has_schema`: the keys of the space are those of the job's schema, in its spec or not.
+    """
 
     spec: JobSpec
     platform: str
@@ -77,6 +91,7 @@ class SearchRequest:
     space: Space
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     name: str = ""
+    has_schema: bool = False
 
 
 def create(client: Client, request: SearchRequest) -> StoredSearch:
@@ -91,8 +106,10 @@ def create(client: Client, request: SearchRequest) -> StoredSearch:
 
 def new_search(client: Client, request: SearchRequest) -> StoredSearch:
     """The search that `create` would keep. Raises as it does."""
-    spec, settings = with_file_contents(request.spec), request.settings
-    template.check_keys(spec, request.space.keys)
+    spec = without_secrets(with_file_contents(request.spec))
+    settings = request.settings
+    if not request.has_schema:
+        template.check_keys(spec, request.space.keys)
     space = request.space.with_defaults(template.defaults_of(spec, request.space.keys))
     epochs_key = template.epochs_key_of(spec, settings.epochs_key)
     settings = settled(replace(settings, epochs_key=epochs_key), spec, space)
@@ -312,17 +329,20 @@ def drive(
     search_id: str,
     callbacks: Callbacks = Callbacks(),
     llm_key: str = "",
+    secrets_given: Mapping[str, str] = NO_SECRETS,
 ) -> StoredSearch:
     """Carry a search on until it is over, and return it. A search that is over is returned at once.
 
     It may be interrupted anywhere, and carried on by any process that has the store. `llm_key` is
-    the key of the language model; default: the environment's.
+    the key of the language model; default: the environment's. `secrets_given` are secrets of the
+    jobs that the environment does not have (`secrets_of`); nothing of them is kept.
 
-    Raises SearchNotFound; SearchBusy where another process drives it.
+    Raises SearchNotFound; SearchBusy where another process drives it; CredentialError for a secret
+    or a credential that is not here. Then nothing has failed: it goes on where it is.
     """
     stored = SearchStore(client.store).get(search_id)
     with driving(client, stored.id):
-        return Driver(client, stored.id, callbacks, llm_key).run()
+        return Driver(client, stored.id, callbacks, llm_key, secrets_given).run()
 
 
 @contextmanager
@@ -341,11 +361,21 @@ def driving(client: Client, search_id: str) -> Generator[None]:
 class Driver:
     """One process's work on one search, whose lease it holds."""
 
-    def __init__(self, client: Client, search_id: str, callbacks: Callbacks, llm_key: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        search_id: str,
+        callbacks: Callbacks,
+        llm_key: str,
+        secrets_given: Mapping[str, str],
+    ) -> None:
         self.client = client
         self.store = SearchStore(client.store)
         self.callbacks = callbacks
         self.llm_key = llm_key
+        self.secrets_given = secrets_given
+        self.unreachable = ""  # why a job could not be started when that was tried last
+        self.retry_at = 0.0  # by time.monotonic; until then it is not tried again
         self.stored = self.store.get(search_id)
         self.question: AskModel | None = None
         self.used = {job.id: gpu_seconds(job) for job in jobs_of(client, search_id)}
@@ -414,7 +444,10 @@ class Driver:
         """Start the job of each trial that runs and has none, and run again what a stop has ended.
         Returns the trials whose jobs cannot be started.
         """
+        if time.monotonic() < self.retry_at:
+            return []
         found: list[TrialReport] = []
+        self.unreachable, before = "", self.unreachable
         for trial in self.search.running:
             job_id = self.job_of(trial)
             if job_id and trial.number not in self.stored.again:
@@ -422,31 +455,40 @@ class Driver:
             report = self.run_again(trial, job_id) if job_id else self.start_job(trial)
             if report:
                 found.append(report)
+        if self.unreachable not in ("", before) and self.callbacks.on_wait:
+            self.callbacks.on_wait(self.unreachable)
         return found
+
+    def start_later(self, error: Unreachable) -> None:
+        """Note that a platform could not be reached. It is asked again in RETRY_SECONDS."""
+        self.unreachable = str(error)
+        self.retry_at = time.monotonic() + RETRY_SECONDS
 
     def start_job(self, trial: Trial) -> TrialReport | None:
         """Submit the job of a trial's newest rung. None also where the platform cannot be reached:
-        it is asked again later.
+        it is asked again later. Raises CredentialError.
         """
         try:
             rung = self.rung_of(trial)
         except PathNotFound as error:
             reason = f"{error.what} {error.why}".strip()
             return TrialReport(trial.number, trial.rung, Outcome.UNAVAILABLE, reason=reason)
-        except Unreachable:
-            return None
+        except Unreachable as error:
+            return self.start_later(error)
         job = self.stored.template
         spec = template.trial_spec(job, self.stored.id, trial.number, trial.params, rung)
         try:
             self.client.submit(
-                with_secrets(self.client, spec),
+                with_secrets(self.client, spec, self.secrets_given),
                 job.platform,
                 job.options,
                 parent=self.stored.id,
                 idempotency_key=submit_key(self.stored.id, trial.number, trial.rung),
             )
-        except Unreachable:
-            return None
+        except Unreachable as error:
+            return self.start_later(error)
+        except CredentialError:
+            raise  # no trial is at fault, and every other one would fail as well
         except TaoError as error:
             return refusal_of(trial, error)
         return None
@@ -487,8 +529,10 @@ class Driver:
             return None
         try:
             self.client.retry_job(job_id)
-        except Unreachable:
-            return None
+        except Unreachable as error:
+            return self.start_later(error)
+        except CredentialError:
+            raise
         except TaoError as error:
             return refusal_of(trial, error)
         return None
@@ -521,16 +565,24 @@ class Driver:
                 self.used.update({job.id: gpu_seconds(job) for job in jobs})
                 self.tell(jobs)
                 ended = [job for job in jobs if job.status.terminal]
-                found = tuple(self.report(job, trials[job.id]) for job in ended)
+                reports = [self.report(job, trials[job.id]) for job in ended]
+                found = tuple(report for report in reports if report)
                 progress = self.progress_of(jobs, trials, epochs)
                 if found or progress or self.is_due(len(trials)):
                     return Known(reports=found, progress=progress)
+                if ended:
+                    time.sleep(RETRY_SECONDS)  # a log could not be read to its end
         except JobNotFound:
             pass  # somebody removed it: it is submitted again
         return Known()
 
-    def report(self, job: Job, trial: Trial) -> TrialReport:
+    def report(self, job: Job, trial: Trial) -> TrialReport | None:
+        """What an ended job says of its trial; None while its log cannot be read to its end, as
+        where the platform cannot be reached just now.
+        """
         ended = self.client.refresh_progress(job)
+        if ended.status is Status.COMPLETE and not ended.reading.whole:
+            return None
         settings = self.search.settings
         found = report_of(self.client, ended, trial, settings, self.callbacks.read_values)
         if self.callbacks.read_feedback is None:
@@ -553,7 +605,9 @@ class Driver:
     def is_due(self, running: int) -> bool:
         """True where a limit is reached, somebody wants an end, or a job has not been started."""
         known = self.with_sums(Known())
-        if known.stop or running < len(self.search.running):
+        if known.stop:
+            return True
+        if running < len(self.search.running) and time.monotonic() >= self.retry_at:
             return True
         if self.search.closing is None:
             return bool(reports.limit_reached(self.search, known))
@@ -596,13 +650,23 @@ def end_jobs(client: Client, stored: StoredSearch) -> None:
         client.cancel_jobs(live, STOP_GRACE)
 
 
-def with_secrets(client: Client, spec: JobSpec) -> JobSpec:
-    """The job with the values of its secrets, as the environment has them now."""
-    values = {
-        name: Secret(client.settings.environ.get(name, ""))
-        for name, value in spec.env_vars.items()
-        if isinstance(value, SecretRef)
-    }
-    if not values:
-        return spec
+def secrets_of(spec: JobSpec) -> dict[str, str]:
+    """The values of a job's secrets, by name, where they stand in it."""
+    return split_secrets(spec.env_vars, spec.secrets)[1]
+
+
+def without_secrets(spec: JobSpec) -> JobSpec:
+    """The job as it is kept: its secrets by their names alone."""
+    return replace(spec, env_vars=split_secrets(spec.env_vars, spec.secrets)[0])
+
+
+def with_secrets(client: Client, spec: JobSpec, given: Mapping[str, str]) -> JobSpec:
+    """The job with the values of its secrets: those of the environment now, else those `given`.
+    Raises CredentialError naming one that is neither here nor given.
+    """
+    from tao_sdk.engine.try_again import secrets_now
+
+    names = [name for name, value in spec.env_vars.items() if isinstance(value, SecretRef)]
+    found = secrets_now(client.engine, spec, names, given)
+    values = {name: Secret(value) for name, value in found.items()}
     return replace(spec, env_vars={**spec.env_vars, **values})

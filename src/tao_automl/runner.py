@@ -25,7 +25,14 @@ from tao_automl.recommendation import (
 )
 from tao_automl.session_settings import refuse_changes
 from tao_automl.settings import read_settings
-from tao_automl.skill_search import SkillPlace, SkillRequest, action_job, find_skill, skill_request
+from tao_automl.skill_search import (
+    SkillPlace,
+    SkillRequest,
+    action_job,
+    find_skill,
+    skill_request,
+    with_network_metric,
+)
 from tao_automl.state import best_trial, front
 from tao_automl.status_query import progress_json
 from tao_automl.store import SearchStore
@@ -119,7 +126,7 @@ class AutoMLRunner:
         Raises SettingError, SpaceError, SpecError, UsageError before anything is started.
         """
         refuse_execution(execution)
-        given = dict(automl_settings or {})
+        given = dict(with_network_metric(automl_settings or {}, self.place.skill))
         settings = read_settings(given)
         callbacks = RunnerCallbacks(
             metric_extractor, eval_fn, baseline_fn, final_eval_fn, on_recommendation, on_result,
@@ -146,7 +153,8 @@ class AutoMLRunner:
             settings, baseline_fn, specs_of(wanted), running.caller
         )
         key = str(given.get("llm_api_key") or given.get("api_key") or "")
-        ended = drive.drive(self.sdk, stored.id, running.for_driver(), key)
+        given_secrets = drive.secrets_of(wanted.spec)
+        ended = drive.drive(self.sdk, stored.id, running.for_driver(), key, given_secrets)
         return self.result_of(running, ended, baseline, request)
 
     def cancel_active_jobs(self, reason: str = CANCELED_BY_CALLER) -> None:

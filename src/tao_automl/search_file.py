@@ -1,4 +1,4 @@
-"""Search file: a job file with a `search:` block, as a search to begin.
+"""Search file: a job with a `search:` block, or of a model that has a schema, as a search to begin.
 
 Here: the block's keys, the places of its mistakes. Not here: the job file itself
 (tao_sdk/client/job_file.py), what a setting allows (settings.py) and a parameter (space/).
@@ -20,16 +20,24 @@ from tao_automl.settings import (
     SettingError,
     read_settings,
 )
+from tao_automl.skill_search import (
+    SkillPlace,
+    SkillRequest,
+    action_space,
+    capped_space,
+    find_skill,
+    with_network_metric,
+)
 from tao_automl.space.mistake import SpaceError
 from tao_automl.space.search_block import read_parameters
 from tao_automl.space.space import Space
 from tao_sdk.client.document import DocumentError, Value, read_document
 from tao_sdk.client.job_file import place_below
-from tao_sdk.client.job_request import TypedJob, read_request
 from tao_sdk.model.errors import TaoError, UsageError
 
 if TYPE_CHECKING:
-    from tao_sdk.client import Client
+    from tao_sdk.client.job_request import JobRequest
+    from tao_sdk.skills.skill import Skill
 
 BLOCK = "search"
 PARAMETERS = "parameters"
@@ -43,28 +51,72 @@ class NoSearch(UsageError):
     code = "automl.no_search"
 
 
-def read_search_file(
-    path: str | Path,
-    client: Client,
-    platform: str | None = None,
-    changes: Mapping[str, Any] | None = None,
-) -> SearchRequest:
-    """The search of a job file. `changes` are settings that win over those of its block, and
-    `platform` over that of the file.
+def search_of(request: JobRequest, changes: Mapping[str, Any] | None = None) -> SearchRequest:
+    """The search of a job that was asked for: by its file's block, or by the schema of its model's
+    action where the block names no parameters, or is not there. `changes` are settings that win
+    over those of the block.
 
-    Raises DocumentError with the place of the mistake, SettingError for one in `changes`, NoSearch,
-    and as `read_job_file`.
+    Raises DocumentError with the place of the mistake, SettingError for one in `changes`,
+    SpaceError, NoSearch, UsageError.
     """
-    request = read_request(TypedJob(str(path), platform), client)
-    assert request.file is not None
-    block = request.file.nodes.get(BLOCK)
-    if block is None or not isinstance(block.data, dict):
-        raise no_search(path, block)
-    settings = settings_of(block, changes or {})
-    spec = replace(request.spec, name=request.spec.name or Path(path).stem)
+    block = block_of(request)
+    settings = settings_of(block, changes or {}, request.skill)
+    name = request.spec.name or (request.file.path.stem if request.file else "")
+    spec = replace(request.spec, name=name)
+    place = model_place(request, block)
+    if place is None:
+        assert block is not None
+        space = space_of(block)
+    else:
+        space = model_space(place, request, block, settings)
     return SearchRequest(
-        spec, request.platform, settings, space_of(block), request.options, spec.name
+        spec,
+        request.platform,
+        settings,
+        space,
+        request.options,
+        name,
+        has_schema=place is not None,
     )
+
+
+def block_of(request: JobRequest) -> Value | None:
+    """The `search:` block; None for a model's job without one. Raises NoSearch, DocumentError."""
+    block = request.file.nodes.get(BLOCK) if request.file else None
+    if block is None or block.data is None:
+        if request.skill is None:
+            raise no_search(request.file.path if request.file else "this job", None)
+        return None
+    if not isinstance(block.data, dict):
+        raise no_search(block.place.path, block)
+    return block
+
+
+def model_place(request: JobRequest, block: Value | None) -> SkillPlace | None:
+    """The skill whose schema says what is searched; None where the block says it."""
+    named = block.mapping.get(PARAMETERS) if block else None
+    is_named = named is not None and isinstance(named.data, dict)
+    if request.skill is None or is_named:
+        return None
+    return find_skill(request.skill.folder)
+
+
+def model_space(
+    place: SkillPlace, request: JobRequest, block: Value | None, settings: SearchSettings
+) -> Space:
+    """What the schema of the model's action lets search. `parameters: [train.lr]` chooses among
+    its keys. Raises DocumentError, UsageError.
+    """
+    named = block.mapping.get(PARAMETERS) if block else None
+    keys: list[str] = list(named.plain()) if named and named.data is not None else []
+    asked = SkillRequest(request.action, keys=keys)
+    try:
+        space = action_space(place, asked, settings, request.spec)
+        return capped_space(place.skill, space, request.spec, settings)
+    except SpaceError as error:
+        if block is None:
+            raise
+        raise located(named or block, error.field, error) from None
 
 
 def no_search(path: str | Path, block: Value | None) -> UsageError | DocumentError:
@@ -77,8 +129,12 @@ def no_search(path: str | Path, block: Value | None) -> UsageError | DocumentErr
     )
 
 
-def settings_of(block: Value, changes: Mapping[str, Any]) -> SearchSettings:
+def settings_of(
+    block: Value | None, changes: Mapping[str, Any], skill: Skill | None = None
+) -> SearchSettings:
     """The settings of a block. Each mistake has the place of its key."""
+    if block is None:
+        return read_settings(with_network_metric(changes, skill))
     given: dict[str, Any] = {}
     for name, value in block.mapping.items():
         if name == PARAMETERS:
@@ -86,7 +142,7 @@ def settings_of(block: Value, changes: Mapping[str, Any]) -> SearchSettings:
         if name not in NAMES and name not in OBJECTIVE_NAMES:
             raise unknown_key(block, name)
         given[name] = value.plain()
-    return located_settings(block, {**given, **changes})
+    return located_settings(block, with_network_metric({**given, **changes}, skill))
 
 
 def located_settings(block: Value, given: Mapping[str, Any]) -> SearchSettings:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SKILLS = "skills"
 BATCH_SIZE = "batch_size"
+KPI = "kpi"  # stands for the metric of the network
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,16 @@ def skill_request(
     space = action_space(place, request, settings, spec)
     capped = capped_space(place.skill, space, spec, settings)
     platform = sdk.endpoint or sdk.platform
-    return SearchRequest(spec, platform, settings, capped, options, spec.name)
+    return SearchRequest(spec, platform, settings, capped, options, spec.name, has_schema=True)
+
+
+def with_network_metric(given: Mapping[str, Any], skill: Skill | None) -> Mapping[str, Any]:
+    """The settings with the network's own metric in the place of `kpi`, where its skill names it
+    (`metrics: {monitoring_metric: val_acc}`).
+    """
+    if skill is None or not skill.monitoring_metric or given.get("metric") != KPI:
+        return given
+    return {**given, "metric": skill.monitoring_metric}
 
 
 def action_job(

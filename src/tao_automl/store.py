@@ -121,6 +121,12 @@ class SearchStore:
             ids = db.execute("SELECT id FROM searches ORDER BY number DESC").fetchall()
         return [self._read(each) for (each,) in ids]
 
+    def unended(self) -> list[str]:
+        """The ids of the searches that are not over, the oldest first."""
+        with self._db.read() as db:
+            query = "SELECT id FROM searches WHERE ended IS NULL ORDER BY number"
+            return [each for (each,) in db.execute(query).fetchall()]
+
     def mark(self, search_id: str) -> tuple[int, str]:
         """The revision of a search, and why somebody wants it to end. Raises SearchNotFound."""
         with self._db.read() as db:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.language_model import LanguageModel, chat
+from tao_automl import drive as drive_module
 from tao_automl.drive import (
     Callbacks,
     SearchBusy,
@@ -20,14 +25,17 @@ from tao_automl.drive import (
     is_driven,
     jobs_of,
     reopen,
+    secrets_of,
 )
 from tao_automl.settings import read_settings
 from tao_automl.space.search_block import read_parameters
-from tao_automl.store import SearchStore
+from tao_automl.store import SearchNotFound, SearchStore
 from tao_automl.stored import StoredSearch
 from tao_automl.views import best_spec, status_json
 from tao_sdk import Client, JobSpec
+from tao_sdk.model.errors import CredentialError, Unreachable
 from tao_sdk.model.job import Job
+from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -67,7 +75,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 def begun(client: Client, command: str, **settings: Any) -> StoredSearch:
     """A search over one placeholder of a command, at random."""
     given = {"metric": "accuracy", "algorithm": "random", "seed": 1, "max_trials": 3, **settings}
-    spec = JobSpec(command=command, gpu_count=0, name="try")
+    spec = JobSpec(command=command, gpu_count=given.pop("gpu_count", 0), name="try")
     space = read_parameters(RATE)
     return create(client, SearchRequest(spec, "local", read_settings(given), space))
 
@@ -232,3 +240,165 @@ def test_a_trial_whose_job_is_refused_has_failed_and_says_why(client: Client) ->
     assert over.status == "Error"
     assert "was refused" in over.message
     assert not jobs_of(client, over.id)
+
+
+def test_a_platform_that_cannot_be_reached_holds_the_search_up_and_fails_no_trial(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked again now and then, not all the time, and what runs there is followed."""
+    monkeypatch.setattr(drive_module, "RETRY_SECONDS", 0.5)
+    submit, asked, told = client.submit, list[float](), list[str]()
+
+    def unreachable_at_first(spec: JobSpec, *given: Any, **named: Any) -> Any:
+        if spec.labels["tao-trial"] == "2" and len(asked) < 3:
+            asked.append(time.monotonic())
+            raise Unreachable("no route to the platform")
+        return submit(spec, *given, **named)
+
+    monkeypatch.setattr(client, "submit", unreachable_at_first)
+    command = "echo epoch 1/1 accuracy {lr}; sleep 1"
+    stored = begun(client, command, max_concurrent=2)
+    over = drive(client, stored.id, Callbacks(on_wait=told.append))
+    assert [trial.status.value for trial in over.search.trials] == ["complete"] * 3
+    assert told == ["no route to the platform"]
+    pauses = [after - before for before, after in itertools.pairwise(asked)]
+    assert min(pauses) >= 0.5
+
+
+def test_a_log_that_cannot_be_read_just_now_is_no_missing_metric(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive_module, "RETRY_SECONDS", 0.1)
+    unread = list[str]()
+    refresh = client.refresh_progress
+
+    def unread_at_first(job: Job) -> Job:
+        if unread.count(job.id) < 2:
+            unread.append(job.id)
+            return replace(job, reading=LogReading(attempt=job.attempt, whole=False))
+        return refresh(job)
+
+    monkeypatch.setattr(client, "refresh_progress", unread_at_first)
+    over = drive(client, begun(client, "echo epoch 1/1 accuracy {lr}", max_trials=2).id)
+    assert [trial.status.value for trial in over.search.trials] == ["complete"] * 2
+    assert len(unread) == 4
+
+
+def test_a_secret_of_the_template_is_kept_by_name_and_is_never_empty(client: Client) -> None:
+    """Who carries the search on has it in the environment; without it nothing has failed."""
+    command = 'test "${#WORD_TOKEN}" = 10 && echo epoch 1/1 accuracy {lr}'
+    spec = JobSpec(command=command, gpu_count=0, name="try", env_vars={"WORD_TOKEN": "opensesame"})
+    settings = read_settings({"metric": "accuracy", "algorithm": "random", "max_trials": 2})
+    request = SearchRequest(spec, "local", settings, read_parameters(RATE))
+    stored = create(client, request)
+    kept = b"".join(
+        path.read_bytes() for path in client.store.path.parent.glob("*.db*") if path.is_file()
+    )
+    assert b"WORD_TOKEN" in kept
+    assert b"opensesame" not in kept
+    with pytest.raises(CredentialError, match="WORD_TOKEN"):
+        drive(client, stored.id)
+    waiting = SearchStore(client.store).get(stored.id)
+    assert waiting.status == "Running"
+    assert jobs_of(client, stored.id) == []
+    over = drive(client, stored.id, secrets_given=secrets_of(spec))
+    assert [trial.status.value for trial in over.search.trials] == ["complete"] * 2
+
+
+def test_at_a_limit_of_time_what_runs_is_ended_and_at_one_of_gpu_hours_it_ends_by_itself(
+    client: Client,
+) -> None:
+    slow = "echo epoch 1/1 accuracy {lr}; exec sleep 600"
+    over = drive(client, begun(client, slow, max_concurrent=2, max_wall_time="1s").id)
+    assert (over.status, len(over.search.trials)) == ("Complete", 2)
+    assert "its time limit of 1 s is reached" in over.message
+    assert {trial.status.value for trial in over.search.trials} == {"stopped"}
+    assert {job.status.value for job in jobs_of(client, over.id)} == {"Canceled"}
+
+    quick = "sleep 0.5; echo epoch 1/1 accuracy {lr}"
+    counted = begun(client, quick, max_concurrent=2, max_gpu_hours=1e-9, gpu_count=1)
+    over = drive(client, counted.id)
+    assert {trial.status.value for trial in over.search.trials} == {"complete"}
+    assert len(over.search.trials) == 2, over.message
+    budget = status_json(client, over)["budget"]
+    assert budget["used_up"]
+    assert budget["gpu_seconds"] > 0
+    assert budget["next_10_trials"]["gpu_seconds"] == pytest.approx(5 * budget["gpu_seconds"])
+
+
+# Trains nine epochs; what is poor stays poor, and waits after the third until it is ended.
+CURVE = """
+import sys, time
+last, rate = int(sys.argv[2]), float(sys.argv[1])
+for epoch in range(1, last + 1):
+    print(f"epoch {epoch}/{last} accuracy {rate if rate < 0.5 else 0.5 + epoch / 100:.4f}", flush=True)
+    if rate < 0.5 and epoch == 4:
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("algorithm", ["random", "hyperband_es"])
+def test_a_trial_without_hope_is_ended_early_and_the_search_goes_on(
+    client: Client, algorithm: str
+) -> None:
+    spec = JobSpec(
+        command=f"{sys.executable} curve.py {{lr}} {{epochs}}",
+        args={"lr": 0.65, "epochs": 9},
+        files={"curve.py": CURVE.encode()},
+        gpu_count=0,
+        name="early",
+    )
+    given = {
+        "metric": "accuracy", "algorithm": algorithm, "seed": 1, "max_trials": 8,
+        "start": [{"lr": rate} for rate in (0.9, 0.8, 0.7, 0.85, 0.75, 0.1, 0.6)],
+        "max_concurrent": 2, "stop_poor": True, "max_epochs": 9, "min_epochs": 9,
+    }  # fmt: skip
+    space = read_parameters({"lr": {"min": 0.1, "max": 0.9}})
+    request = SearchRequest(spec, "local", read_settings(given), space)
+    over = drive(client, create(client, request).id)
+    stopped = [trial for trial in over.search.trials if trial.status.value == "stopped"]
+    assert over.status == "Complete"
+    assert [trial.params["lr"] for trial in stopped] == [0.1]
+    assert "at epoch 4" in stopped[0].reason
+
+
+def test_a_language_model_proposes_each_trial_and_chance_never_does(
+    client: Client, language_model: LanguageModel
+) -> None:
+    """It is busy once and wrong twice; then it is wrong three times, which ends the search."""
+    wrong = (200, {}, chat('{"params": {"{lr}": 7}}'))
+    language_model.script = [
+        (429, {"Retry-After": "0"}, b"busy"),
+        (200, {}, chat('{"params": {"{lr}": 0.5}}')),
+        wrong,
+        (200, {}, chat("as I said, 0.6")),
+        (200, {}, chat('Here it is: {"params": {"{lr}": 0.6}}')),
+        wrong, wrong, wrong,
+    ]  # fmt: skip
+    settings = {"algorithm": "llm", "llm_endpoint": language_model.address, "max_concurrent": 1}
+    stored = begun(client, "echo epoch 1/1 accuracy {lr}", max_trials=5, **settings)
+    over = drive(client, stored.id, llm_key="nvapi-very-secret-key")
+    assert (over.status, len(over.search.trials)) == ("Error", 2)
+    assert "the language model gave no usable answer 3 times" in over.message
+    assert [(trial.params["{lr}"], trial.proposed_by) for trial in over.search.trials] == [
+        (0.5, "llm"), (0.6, "llm"),
+    ]  # fmt: skip
+    assert language_model.script == []
+    kept = [path.read_bytes() for path in client.store.path.parent.glob("*.db*") if path.is_file()]
+    assert b"nvapi-very-secret-key" not in b"".join(kept)
+
+
+def test_a_search_starts_from_what_an_earlier_one_found(client: Client) -> None:
+    earlier = drive(client, begun(client, "echo epoch 1/1 accuracy {lr}").id)
+    later = begun(
+        client, "echo epoch 1/1 accuracy {lr}", algorithm="bayesian", warm_start_from=earlier.id
+    )
+    assert [prior.params for prior in later.search.prior] == [
+        trial.params for trial in earlier.search.trials
+    ]
+    over = drive(client, later.id)
+    assert (over.status, len(over.search.trials)) == ("Complete", 3)
+    tried = {trial.params["{lr}"] for trial in earlier.search.trials}
+    assert not tried & {trial.params["{lr}"] for trial in over.search.trials}
+    with pytest.raises(SearchNotFound):
+        begun(client, "echo {lr}", warm_start_from="nothing")

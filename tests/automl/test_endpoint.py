@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import threading
-import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from support.language_model import LanguageModel, chat
 from tao_automl.endpoint import Endpoint, ModelUnusable, ask_model, endpoint_of
 from tao_automl.settings import read_settings
 
@@ -19,76 +14,30 @@ KEY = "nvapi-very-secret-key"
 MESSAGES = ({"role": "user", "content": "hello"},)
 
 
-class StandIn(BaseHTTPRequestHandler):
-    """Answers as its server's `script` says: (status, headers, body), one after the other."""
-
-    def do_POST(self) -> None:
-        server: Any = self.server
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        server.seen.append((self.path, dict(self.headers), json.loads(body)))
-        status, headers, answer = server.script.pop(0)
-        if status == "silent":
-            time.sleep(answer)
-            return
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if isinstance(answer, list):
-            for part in answer:
-                self.wfile.write(part)
-                self.wfile.flush()
-                time.sleep(0.1)
-        else:
-            self.wfile.write(answer)
-
-    def handle_one_request(self) -> None:
-        """A client that has given up is no failure of the server."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            super().handle_one_request()
-
-    def log_message(self, *_: Any) -> None:
-        return
+def endpoint(server: LanguageModel, patience: float = 5.0) -> Endpoint:
+    return Endpoint(f"{server.address}/v1", "small", KEY, patience=patience)
 
 
-@pytest.fixture
-def server() -> Iterator[Any]:
-    found: Any = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
-    found.daemon_threads = True
-    found.seen, found.script = [], []
-    thread = threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield found
-    found.shutdown()
-    found.server_close()
-
-
-def endpoint(server: Any, patience: float = 5.0) -> Endpoint:
-    return Endpoint(f"http://127.0.0.1:{server.server_port}/v1", "small", KEY, patience=patience)
-
-
-def chat(text: str) -> bytes:
-    return json.dumps({"choices": [{"message": {"content": text}}]}).encode()
-
-
-def test_the_answer_is_the_models_text(server: Any) -> None:
-    server.script = [(200, {}, chat("fine"))]
-    assert ask_model(endpoint(server), MESSAGES) == "fine"
-    path, headers, body = server.seen[0]
+def test_the_answer_is_the_models_text(language_model: LanguageModel) -> None:
+    language_model.script = [(200, {}, chat("fine"))]
+    assert ask_model(endpoint(language_model), MESSAGES) == "fine"
+    path, headers, body = language_model.seen[0]
     assert path == "/v1/chat/completions"
     assert headers["Authorization"] == f"Bearer {KEY}"
     assert body["messages"] == [dict(MESSAGES[0])]
     assert body["model"] == "small"
 
 
-def test_a_busy_server_is_asked_again_after_the_time_it_names(server: Any) -> None:
-    server.script = [
+def test_a_busy_server_is_asked_again_after_the_time_it_names(
+    language_model: LanguageModel,
+) -> None:
+    language_model.script = [
         (429, {"Retry-After": "7"}, b"slow down"),
         (503, {}, b""),
         (200, {}, chat("ok")),
     ]
     waits: list[float] = []
-    assert ask_model(endpoint(server), MESSAGES, waits.append) == "ok"
+    assert ask_model(endpoint(language_model), MESSAGES, waits.append) == "ok"
     assert waits == [7.0, 2.0]
 
 
@@ -106,11 +55,11 @@ def test_a_busy_server_is_asked_again_after_the_time_it_names(server: Any) -> No
     ],
 )
 def test_what_cannot_be_used_says_why_without_the_key(
-    server: Any, script: list[Any], words: list[str]
+    language_model: LanguageModel, script: list[Any], words: list[str]
 ) -> None:
-    server.script = list(script)
+    language_model.script = list(script)
     with pytest.raises(ModelUnusable) as caught:
-        ask_model(endpoint(server, patience=0.6), MESSAGES, lambda _: None)
+        ask_model(endpoint(language_model, patience=0.6), MESSAGES, lambda _: None)
     text = f"{caught.value} {caught.value!r} {caught.value.__context__} {caught.value.__cause__}"
     assert KEY not in str(caught.value) + repr(caught.value)
     for word in words:

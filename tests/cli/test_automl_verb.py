@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from support.tao_command import Ran, Tao
+from support.tao_terminal import on_terminal
+from support.toy_skill import write_skill
 
 FILE = """\
 name: rates
@@ -42,26 +47,89 @@ def test_a_search_is_left_carried_on_extended_and_forgotten(tao: Tao) -> None:
         2,
     )
     assert tao("automl", "rm", "rates").code == 2
+    driver = tao.start("automl", "run", "rates-search")
+    assert driver.stdout
+    assert "random" in driver.stdout.readline()
+    tao.until('"driven": true', "automl", "status", "--json")
+    watcher = tao.start("automl", "run", "rates-search")
+    assert watcher.stderr
+    assert "this one watches" in watcher.stderr.readline()
     stopped = tao("automl", "stop", "rates", "--json")
     assert (stopped.code, stopped.json["status"]) == (0, "Stopped")
+    for process in (driver, watcher):
+        out, err = process.communicate()
+        assert process.returncode == 6, err
+        assert "stopped by tao automl stop" in out
     (tao.home / "wait").unlink()
     ran = tao("automl", "run", "rates-search")
     assert ran.code == 0, ran.err
     assert "3 complete" in ran.out
     assert ran.out.splitlines()[0].split()[1:4] == ["random", "accuracy", "(maximize)"]
-    more = tao("automl", "run", "rates", "--trials", "4", "--json", "--csv", "rates.csv")
+    more = tao(
+        "automl",
+        "run",
+        "rates",
+        "--trials",
+        "4",
+        "--json",
+        "--csv",
+        "rates.csv",
+        "--svg",
+        "rates.svg",
+    )
     assert more.code == 0, more.err
     assert [trial["status"] for trial in more.json["trials"]] == ["complete"] * 4
     best = more.json["best"]
     assert best["value"] == max(trial["value"] for trial in more.json["trials"])
     assert best["params"] == {"{lr}": best["value"]}
-    assert len((tao.home / "rates.csv").read_text().splitlines()) == 5
+    rows = list(csv.DictReader((tao.home / "rates.csv").open()))
+    assert [row["trial"] for row in rows] == ["1", "2", "3", "4"]
+    assert {float(row["accuracy"]) for row in rows} == {float(row["{lr}"]) for row in rows}
+    assert tao("automl", "status", "rates", "--svg", "again.svg").code == 0
+    for name in ("rates.svg", "again.svg"):
+        assert ElementTree.parse(tao.home / name).getroot().tag.endswith("svg")
     assert str(best["value"]) in tao("automl", "best", "--spec").out
     jobs = tao("ls", "--json", "--parent", more.json["id"]).json
     assert sorted(job["labels"]["tao-trial"] for job in jobs) == ["1", "2", "3", "4"]
     assert tao("automl", "ls", "--json").json[0]["best"] == best["value"]
     assert tao("automl", "rm", "rates").code == 0
     assert tao("automl", "status", "rates").code == 3
+
+
+def test_a_search_moves_on_a_screen_and_is_carried_on_to_its_end_by_a_watcher(tao: Tao) -> None:
+    slow = "for i in 1 2 3 4; do echo epoch $i/4 accuracy {lr}; sleep 0.4; done"
+    tao.write(
+        "search.yaml", FILE.replace("test -e wait && sleep 600; echo epoch 1/1 accuracy {lr}", slow)
+    )
+    code, shown = on_terminal(
+        tao, "automl", "run", "search.yaml", columns=150, interrupt_after="ETA "
+    )
+    assert code == 130, shown
+    assert "░" in shown
+    assert re.search(r"trial \d epoch \d/4", shown)
+    watching = tao.start("watch")
+    assert watching.stderr
+    while "Carries rates-search-" not in watching.stderr.readline():
+        assert watching.poll() is None
+    watching.terminate()
+    assert watching.wait(timeout=60) == 0
+    assert tao("automl", "status", "--json").json["driven"] is False
+    watched = tao("watch")
+    assert watched.code == 0
+    assert "is Complete" in watched.err
+    assert tao("automl", "status", "--json").json["counts"]["complete"] == 3
+
+
+def test_a_search_without_a_success_fails(tao: Tao) -> None:
+    tao.write("search.yaml", FILE.replace("accuracy {lr}", "accuracy {lr}; exit 3"))
+    ran = tao("automl", "run", "search.yaml", "--trials", "1", "--csv", "none/rates.csv")
+    assert ran.code == 2
+    assert "none/rates.csv cannot be written" in ran.err
+    assert tao("automl", "ls").out == ""
+    ran = tao("automl", "run", "search.yaml", "--trials", "1")
+    assert ran.code == 1
+    assert "Error" in ran.out
+    assert "no trial succeeded" in ran.out
 
 
 def test_plain_run_of_a_search_file_says_that_it_searches_nothing(tao: Tao) -> None:
@@ -115,3 +183,61 @@ def test_a_flag_of_run_at_another_task_and_a_search_that_is_not_there(
     assert (ran.code, "is no flag of tao automl status" in ran.err) == (2, True)
     assert typed("automl", "best").code == 3
     assert typed("automl", "run", "nothing").code == 3
+
+
+MODEL = """\
+model: toy
+action: train
+skill_bank: bank
+gpu_count: 0
+set: {num_epochs: 1}
+automl_policy: on
+search: {metric: kpi, max_trials: 2, algorithm: random, seed: 2}
+"""
+
+
+def test_a_model_is_searched_by_its_schema_where_the_run_says_so(tao: Tao) -> None:
+    write_skill(tao.home / "bank")
+    tao.write("model.yaml", MODEL)
+    ran = tao("run", "model.yaml")
+    assert ran.code == 0, ran.err
+    assert "random  accuracy (maximize)  2 trials" in ran.out
+    assert '"train.optim.lr": a number from 0.01 to 0.4' in ran.out
+    assert "2 complete" in ran.out
+    trials = tao("automl", "status", "--json").json["trials"]
+    assert [list(trial["params"]) for trial in trials] == [["train.optim.lr"]] * 2
+    tao.write("plain.yaml", MODEL.partition("automl_policy")[0])
+    plain = tao("run", "plain.yaml")
+    assert plain.code == 0
+    assert "A search for its best settings is possible: --automl-policy on" in plain.err
+    assert len(tao("automl", "ls", "--json").json) == 1
+
+
+def test_the_policy_of_a_model_is_planned_noted_and_checked(
+    typed: Callable[..., Ran], tmp_path: Path
+) -> None:
+    write_skill(tmp_path / "bank")
+    file = tmp_path / "model.yaml"
+    file.write_text(MODEL.replace("search: {", "search: {parameters: [train.batch_size], "))
+    ran = typed("plan", "model.yaml")
+    assert ran.code == 0, ran.err
+    assert '"train.batch_size": a whole number from 1 to 64' in ran.out
+    file.write_text(MODEL.replace("policy: on", "policy: off"))
+    ran = typed("plan", "model.yaml")
+    assert (ran.code, "(maximize)" in ran.out) == (0, False)
+    for before, after, words in (
+        ("automl_policy: on", "automl_policy: maybe", "must be on or off"),
+        ("metric: kpi", "parameters: [train.batch_sise]", "train.batch_size"),
+    ):
+        file.write_text(MODEL.replace(before, after))
+        ran = (
+            typed("run", "model.yaml", "--automl-policy", "on")
+            if "maybe" not in after
+            else typed("run", "model.yaml")
+        )
+        assert ran.code == 2
+        assert words in ran.err
+    ran = typed("run", "model.yaml", "--automl-policy", "on", "--detach")
+    assert ran.code == 2
+    assert "--detach is for one job" in ran.err
+    assert "No searches yet" in typed("automl", "ls").err

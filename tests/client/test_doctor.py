@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tao_sdk.client.doctor import error_finding, install_commands, new_findings, ready_platforms
+from pathlib import Path
+
+import pytest
+
+from tao_sdk import Client
+from tao_sdk.client.doctor import (
+    error_finding,
+    install_commands,
+    new_findings,
+    package_findings,
+    platform_findings,
+    ready_platforms,
+)
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 
@@ -40,3 +52,23 @@ def test_the_command_that_mends_an_error_stands_alone_and_an_unreachable_place_k
 ):
     assert error_finding(TaoError("A.", "", "Then this:", "b c")).next == "b c"
     assert error_finding(Unreachable("A.", "", "Check it:", "b c")).next == "Check it: b c"
+
+
+def test_a_published_automl_beside_this_package_is_found_with_the_command_that_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list(package_findings()) == []
+    installed = tmp_path / "nvidia_tao_automl-7.2.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: nvidia-tao-automl\nVersion: 7.2.0\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with Client(tmp_path / "jobs.db") as client:
+        found = platform_findings(client, "local")[0]
+    assert (found.severity, found.what) == (
+        Severity.WARNING,
+        "nvidia-tao-automl 7.2.0 is installed.",
+    )
+    assert "pip uninstall --yes nvidia-tao-automl" in found.command
+    assert "nvidia-tao-sdk>=8" in found.command

@@ -38,6 +38,17 @@ def trial_line(view: SearchView) -> str:
     return "  ".join(parts)
 
 
+def eta_seconds(view: SearchView, seconds: float) -> float | None:
+    """How long the trials that are left will take at the pace so far, after `seconds`; None before
+    the first has ended.
+    """
+    numbers = view.counts
+    done = numbers["complete"] + numbers["failed"] + numbers["stopped"]
+    if not done:
+        return None
+    return seconds / done * (numbers["total"] - done)
+
+
 def end_line(view: SearchView, seconds: float | None = None) -> str:
     """`✓ Complete in 0:31 · accuracy 0.986, as it stood 0.961 · 11 complete, 1 failed ·
     learning_rate matters most (71 %)`.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tao_automl.stored import StoredSearch
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
+    from tao_sdk.client.job_request import JobRequest
     from tao_sdk.model.job import Job
     from tao_sdk.model.spec import JobSpec
 
@@ -29,6 +32,9 @@ CODES = {"Complete": exit_codes.DONE, "Stopped": exit_codes.CANCELED, "Error": e
 OF_RUN = ("--trials", "--concurrent", "--seed", "--algorithm", "--platform")
 BAR = 16  # letters
 PARAMETERS_SHOWN = 12
+RUNNING_SHOWN = 2
+TRIAL = "tao-trial"  # the label of a trial's jobs
+LEAVE_SECONDS = 10.0  # until a search is left as it is
 
 
 @command("automl")
@@ -107,6 +113,11 @@ class Files:
     def __init__(self, table: str | None, picture: str | None) -> None:
         self.table, self.picture = table, picture
 
+    def check(self) -> None:
+        """Raises UsageError for a file that cannot be written, before anything runs."""
+        for path in filter(None, (self.table, self.picture)):
+            refuse_unwritable(path)
+
     def write(self, view: SearchView) -> None:
         if self.table:
             from tao_automl.report.csv_table import trials_csv
@@ -118,13 +129,28 @@ class Files:
             write_whole(self.picture, search_svg(view))
 
 
+def refuse_unwritable(path: str) -> None:
+    is_there = Path(path).exists()
+    try:
+        with Path(path).open("a", encoding="utf-8"):
+            pass
+        if not is_there:
+            Path(path).unlink()
+    except OSError as error:
+        raise not_written(path, error) from error
+
+
 def write_whole(path: str, text: str) -> None:
     """Write a file. Raises UsageError where it cannot be written."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        what = f"{path} cannot be written: {error.strerror}."
-        raise UsageError(what, "", "Name a file that can be.") from error
+        raise not_written(path, error) from error
+
+
+def not_written(path: str, error: OSError) -> UsageError:
+    what = f"{path} cannot be written: {error.strerror}."
+    return UsageError(what, "", "Name a file that can be.")
 
 
 def named_search(client: Client, word: str | None) -> StoredSearch:
@@ -148,17 +174,38 @@ def run(
     changes: dict[str, Any],
     files: Files,
 ) -> int:
+    from tao_sdk.client.job_request import TypedJob, read_request
+
+    files.check()
+    if word is not None and is_file(word):
+        request = read_request(TypedJob(word, platform), client)
+        return search_for(client, out, request, changes, files)
+    stored = carried_on(client, named_search(client, word), changes)
+    return driven(client, out, stored, {}, files)
+
+
+def search_for(
+    client: Client,
+    out: Output,
+    request: JobRequest,
+    changes: dict[str, Any] | None = None,
+    files: Files | None = None,
+) -> int:
+    """Start the search of a job that was asked for, and drive it to its end."""
+    stored, secrets = begun(client, request, changes or {})
+    return driven(client, out, stored, secrets, files or Files(None, None))
+
+
+def driven(
+    client: Client, out: Output, stored: StoredSearch, secrets: dict[str, str], files: Files
+) -> int:
     from tao_automl.views import view_of_stored
 
-    if word is not None and is_file(word):
-        stored = begun(client, word, platform, changes)
-    else:
-        stored = carried_on(client, named_search(client, word), changes)
     out.lines(head_lines(stored))
     screen = Screen(client, out)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to detach, too
     try:
-        stored = followed(client, out, stored.id, screen)
+        stored = followed(client, out, stored.id, screen, secrets)
     except KeyboardInterrupt:
         raise detached(client, stored.id) from None
     except TaoError as error:
@@ -175,18 +222,22 @@ def is_file(word: str) -> bool:
     return word.endswith(DOCUMENTS) or "/" in word or Path(word).is_file()
 
 
-def begun(client: Client, path: str, platform: str | None, changes: dict[str, Any]) -> StoredSearch:
-    """The search of a file, kept; nothing of it runs yet."""
-    from tao_automl.drive import create
-    from tao_automl.search_file import locate, read_search_file
+def begun(
+    client: Client, request: JobRequest, changes: dict[str, Any]
+) -> tuple[StoredSearch, dict[str, str]]:
+    """The search of a job, kept, and the secrets that stand in the job. Nothing of it runs yet."""
+    from tao_automl.drive import create, secrets_of
+    from tao_automl.search_file import locate, search_of
     from tao_automl.settings import SettingError
     from tao_automl.space.mistake import SpaceError
 
-    request = read_search_file(path, client, platform, changes)
+    wanted = search_of(request, changes)
     try:
-        return create(client, request)
+        return create(client, wanted), secrets_of(wanted.spec)
     except (SettingError, SpaceError) as error:
-        raise locate(path, error) from None
+        if request.file is None:
+            raise
+        raise locate(request.file.path, error) from None
 
 
 def carried_on(client: Client, stored: StoredSearch, changes: dict[str, Any]) -> StoredSearch:
@@ -207,15 +258,21 @@ def carried_on(client: Client, stored: StoredSearch, changes: dict[str, Any]) ->
     return reopen(client, stored.id, settings) if settings or was_cut else stored
 
 
-def followed(client: Client, out: Output, search_id: str, screen: Screen) -> StoredSearch:
-    """Drive the search; where another process does, watch it."""
+def followed(
+    client: Client, out: Output, search_id: str, screen: Screen, secrets: dict[str, str]
+) -> StoredSearch:
+    """Drive the search. While another process does, watch it, and take over when that goes away."""
     from tao_automl import drive
 
-    try:
-        return drive.drive(client, search_id, drive.Callbacks(screen.show))
-    except drive.SearchBusy:
-        out.note(f"Another process drives {search_id}; this one watches.")
-        return drive.watch(client, search_id, screen.show)
+    callbacks = drive.Callbacks(screen.show, on_wait=screen.wait)
+    while True:
+        try:
+            return drive.drive(client, search_id, callbacks, secrets_given=secrets)
+        except drive.SearchBusy:
+            out.note(f"Another process drives {search_id}; this one watches.")
+            stored = drive.watch(client, search_id, screen.show)
+            if stored.search.is_over:
+                return stored
 
 
 def detached(client: Client, search_id: str) -> Detached:
@@ -229,22 +286,24 @@ def detached(client: Client, search_id: str) -> Detached:
 
 
 def planned_search(
-    client: Client, path: str, platform: str | None
+    client: Client, request: JobRequest
 ) -> tuple[list[str], JobSpec, dict[str, Any]]:
-    """Of a search file: what is searched, in lines and as JSON, and the job of its first trial.
-    Nothing is kept or started.
+    """Of a job with a search: what is searched, in lines and as JSON, and the job of its first
+    trial. Nothing is kept or started.
     """
     from tao_automl.drive import first_job, new_search
     from tao_automl.report.view import view_of
-    from tao_automl.search_file import locate, read_search_file
+    from tao_automl.search_file import locate, search_of
     from tao_automl.settings import SettingError
     from tao_automl.space.mistake import SpaceError
 
-    request = read_search_file(path, client, platform)
+    wanted = search_of(request)
     try:
-        stored = new_search(client, request)
+        stored = new_search(client, wanted)
     except (SettingError, SpaceError) as error:
-        raise locate(path, error) from None
+        if request.file is None:
+            raise
+        raise locate(request.file.path, error) from None
     view = view_of(stored.search, stored.id, stored.name).to_json()
     shown = ("algorithm", "metric", "direction", "objectives", "seed", "counts")
     space = {"parameters": stored.search.space.to_json()}
@@ -277,39 +336,45 @@ def has_rungs(stored: StoredSearch) -> bool:
 
 class Screen:
     """What is printed while a search runs: a line for each trial that ends; on a screen one line
-    that is drawn over.
+    that is drawn over, with what runs and the time that is left.
     """
 
     def __init__(self, client: Client, out: Output) -> None:
         self.client, self.out = client, out
         self.told: set[tuple[int, int]] = set()
-        self.is_drawn = False
+        self.drawn = ""  # the line that is on the screen
         self.revision = -1
+        self.changed_at = 0.0  # by time.monotonic, of that revision
+        self.view: SearchView | None = None
 
     def show(self, stored: StoredSearch, jobs: Sequence[Job]) -> None:
-        del jobs
-        if self.out.json or stored.revision == self.revision:
+        if self.out.json:
             return
-        self.revision = stored.revision
+        if stored.revision != self.revision:
+            self.revision, self.changed_at = stored.revision, time.monotonic()
+            self.view = None
+            if not self.out.screen:
+                self.tell(stored)
         if self.out.screen:
-            self.draw(stored)
-        else:
-            self.tell(stored)
+            self.draw(stored, jobs)
 
-    def draw(self, stored: StoredSearch) -> None:
-        from tao_automl.report.summary import trial_line
+    def wait(self, why: str) -> None:
+        """Say why a job cannot be started now."""
+        self.drawn = ""
+        self.out.note(f"A job waits to be started: {why}")
+
+    def draw(self, stored: StoredSearch, jobs: Sequence[Job]) -> None:
         from tao_automl.report.view import view_of
-        from tao_sdk.cli.output import cut
 
-        view = view_of(stored.search, stored.id, stored.name)
-        done = view.counts["complete"] + view.counts["failed"] + view.counts["stopped"]
-        full = round(BAR * done / max(view.counts["total"], 1))
-        bar = "█" * full + "░" * (BAR - full)
-        if self.is_drawn:
+        self.view = self.view or view_of(stored.search, stored.id, stored.name)
+        left = eta_text(self.view, stored.seconds, time.monotonic() - self.changed_at)
+        line = screen_line(self.view, running_text(jobs), left, self.out.width or 80)
+        if line == self.drawn:
+            return
+        if self.drawn:
             self.out.clear_line_above()
-        width = (self.out.width or 80) - BAR - 2
-        self.out.line(f"{cut(trial_line(view), width)}  {bar}")
-        self.is_drawn = True
+        self.out.line(line)
+        self.drawn = line
 
     def tell(self, stored: StoredSearch) -> None:
         from tao_automl.report.view import view_of
@@ -322,6 +387,95 @@ class Screen:
         view = view_of(stored.search, stored.id, stored.name)
         for number, _ in untold:
             self.out.line(trial_text(view, number))
+
+
+def screen_line(view: SearchView, running: str, left: str, width: int) -> str:
+    """`trial 3/12  accuracy 0.97  best 0.98 (...)  trial 4 epoch 2/9  ████░░░░  ETA 0:12`."""
+    from tao_automl.report.summary import trial_line
+    from tao_sdk.cli.output import cut
+
+    done = view.counts["complete"] + view.counts["failed"] + view.counts["stopped"]
+    full = round(BAR * done / max(view.counts["total"], 1))
+    end = "  ".join(filter(None, [running, "█" * full + "░" * (BAR - full), left]))
+    return f"{cut(trial_line(view), max(width - len(end) - 3, 0))}  {end}"
+
+
+def eta_text(view: SearchView, seconds: float, since: float) -> str:
+    """`ETA 0:12`, `since` seconds after the pace was measured; "" while it is not known."""
+    from tao_automl.report.summary import eta_seconds
+    from tao_sdk.model.units import format_clock
+
+    left = eta_seconds(view, seconds)
+    return "" if left is None else f"ETA {format_clock(max(left - since, 0.0))}"
+
+
+def running_text(jobs: Sequence[Job]) -> str:
+    """`trial 4 epoch 2/9`, of the first jobs that tell how far they are."""
+    counted = [job for job in jobs if not job.status.terminal and job.progress.is_counted]
+    return ", ".join(
+        f"trial {job.labels[TRIAL]} {job.progress.unit} {job.progress.number}/{job.progress.total}"
+        for job in counted[:RUNNING_SHOWN]
+        if job.progress.total
+    )
+
+
+class Left(Exception):
+    """This process drives the search no more."""
+
+
+class Carriers:
+    """Drives the searches that nobody drives, each in a thread and with a client of its own, until
+    they are over or `stop` is set.
+    """
+
+    def __init__(self, client: Client, out: Output, stop: threading.Event) -> None:
+        self.client, self.out, self.stop = client, out, stop
+        self.threads: dict[str, threading.Thread] = {}
+        self.refused: set[str] = set()  # searches that cannot go on here
+
+    @property
+    def is_busy(self) -> bool:
+        return any(thread.is_alive() for thread in self.threads.values())
+
+    def begin(self) -> None:
+        """Take up each search that waits for a driver."""
+        from tao_automl.drive import is_driven
+        from tao_automl.store import searches_of
+
+        for search_id in searches_of(self.client).unended():
+            thread = self.threads.get(search_id)
+            is_here = thread is not None and thread.is_alive()
+            if is_here or search_id in self.refused or is_driven(self.client, search_id):
+                continue
+            thread = threading.Thread(target=self.carry, args=(search_id,), daemon=True)
+            self.threads[search_id] = thread
+            self.out.note(f"Carries {search_id} on.")
+            thread.start()
+
+    def carry(self, search_id: str) -> None:
+        from tao_automl import drive
+        from tao_sdk.client import Client
+
+        callbacks = drive.Callbacks(self.leave_if_stopped, on_wait=self.out.note)
+        try:
+            with Client(self.client.store.path, settings=self.client.settings) as own:
+                over = drive.drive(own, search_id, callbacks)
+            self.out.note(f"{search_id} is {over.status}: {over.message}")
+        except (Left, drive.SearchBusy):
+            pass
+        except TaoError as error:
+            self.refused.add(search_id)
+            self.out.note(f"{search_id} waits: {error}")
+
+    def leave_if_stopped(self, _stored: StoredSearch, _jobs: Sequence[Job]) -> None:
+        if self.stop.is_set():
+            raise Left
+
+    def end(self) -> None:
+        """Leave the searches as they are, for another driver."""
+        self.stop.set()
+        for thread in self.threads.values():
+            thread.join(LEAVE_SECONDS)
 
 
 def trial_text(view: SearchView, number: int) -> str:

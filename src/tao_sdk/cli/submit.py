@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 MOUNT_WORDS = "To mount its folder:"
 Checked = TypeVar("Checked", "Submission", "Planned")
+ON, OFF = "on", "off"  # automl_policy
 OWN_FLAGS = frozenset(
     {
         *settings_of(JobSpec),
@@ -63,6 +64,7 @@ OWN_FLAGS = frozenset(
         "smoke",
         "smoke_image",
         "idempotency_key",
+        "automl_policy",
         "json",
         "state_file",
         "help",
@@ -230,6 +232,12 @@ def submitting(verb: Any) -> Any:
     help="A text of your own, new for each job: the same command with the same key starts no "
     "second job, and takes the first one.",
 )
+@click.option(
+    "--automl-policy",
+    "policy",
+    type=click.Choice(("on", "off")),
+    help="on: search the best settings, as tao automl run does. off: one plain job.",
+)
 def run(
     client: Client,
     out: Output,
@@ -239,6 +247,7 @@ def run(
     values: tuple[str, ...],
     detach: bool,
     idempotency_key: str | None,
+    policy: str | None,
     **params: Any,
 ) -> int:
     """Run a job file, or the command after --, and watch it until it has ended. Flags win over the
@@ -266,8 +275,27 @@ def run(
     """
     wanted = asked(client, job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
-    tell_notes(out, search_notes(wanted))
+    policy = policy or policy_of(wanted)
+    if policy == ON:
+        refuse_flags_of_job(detach, idempotency_key)
+        from tao_sdk.cli.automl import search_for
+
+        return search_for(client, out, wanted)
+    if policy is None:
+        tell_notes(out, search_notes(wanted))
     warn_of_open_secrets(out, params)
+    return run_job(client, out, wanted, job_file, detach, idempotency_key)
+
+
+def run_job(
+    client: Client,
+    out: Output,
+    wanted: JobRequest,
+    job_file: str | None,
+    detach: bool,
+    idempotency_key: str | None,
+) -> int:
+    """Hand a job over, and watch it unless it is detached."""
     mount_line = partial(typed_with_mount, job_file)
     first = FirstWords(out)
     on_stored = partial(tell_stored, out, None if detach else first, mount_line)
@@ -288,10 +316,55 @@ def run(
         raise interrupted(client) from None
 
 
+def policy_of(wanted: JobRequest) -> str | None:
+    """`automl_policy` of the job file: ON, OFF, or None where it says nothing. YAML may read the
+    words as true and false. Raises DocumentError.
+    """
+    node = wanted.file.nodes.get("automl_policy") if wanted.file else None
+    if node is None or node.data is None:
+        return None
+    value: Any = node.plain()
+    if value in (True, ON):
+        return ON
+    if value in (False, OFF):
+        return OFF
+    from tao_sdk.client.document import DocumentError
+
+    raise DocumentError(
+        node.place, f"automl_policy is {value!r}; it must be on or off.", "", "Write on or off."
+    )
+
+
+def is_search(wanted: JobRequest) -> bool:
+    """True for a job whose plan is that of a search: by its block, or because its policy is on."""
+    policy = policy_of(wanted)
+    has_block = wanted.file is not None and "search" in wanted.file.places
+    return policy == ON or (has_block and policy != OFF)
+
+
+def refuse_flags_of_job(detach: bool, idempotency_key: str | None) -> None:
+    """Raise UsageError for a flag that only one job can have."""
+    given = {"--detach": detach, "--idempotency-key": idempotency_key}
+    for flag in (name for name, value in given.items() if value):
+        what = f"{flag} is for one job, and automl_policy is on: this is a search."
+        why = "A search is driven; after Ctrl-C its jobs go on."
+        raise UsageError(what, why, f"Leave {flag} out, or add --automl-policy off.")
+
+
 def search_notes(wanted: JobRequest) -> Iterator[str]:
-    """A note on a job file that can be searched: it is run as one job all the same."""
+    """A note on a job that can be searched: it is run as one job all the same."""
     if wanted.file and "search" in wanted.file.places:
         yield f"Its search: block is left alone. To search: tao automl run {wanted.file.path}"
+    elif wanted.skill and is_made_for_automl(wanted):
+        yield "A search for its best settings is possible: --automl-policy on"
+
+
+def is_made_for_automl(wanted: JobRequest) -> bool:
+    """True for a training whose model has automl_enabled and a schema."""
+    skill = wanted.skill
+    if skill is None or not skill.automl_enabled:
+        return False
+    return (skill.folder / "schemas" / f"{wanted.action}.schema.json").is_file()
 
 
 def tell_stored(
@@ -466,10 +539,10 @@ def plan(
     wanted = asked(client, job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
     head: dict[str, Any] = {}
-    if wanted.file and "search" in wanted.file.places:
+    if is_search(wanted):
         from tao_sdk.cli.automl import planned_search
 
-        lines, spec, search = planned_search(client, str(job_file), platform)
+        lines, spec, search = planned_search(client, wanted)
         out.lines([*lines, "  the first trial:"])
         wanted, head = replace(wanted, spec=spec), {"search": search}
     try:

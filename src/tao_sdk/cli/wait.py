@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.model.job import Job
 
+TRIAL_SECONDS = 0.5  # between two looks for the next trial of a search
 POLL_SECONDS = 5.0
 WAIT_FOR = ("JOB...", "--label NAME=VALUE")
 CANCELS = ("JOB...", "--parent JOB", "--label NAME=VALUE")
@@ -304,20 +305,28 @@ def stop_watching(stop: threading.Event, _signal: int, _frame: FrameType | None)
 @command("watch")
 @click.option("--forever", is_flag=True, help="Stay when no job is live, as a service does.")
 def watch(client: Client, out: Output, forever: bool) -> int:
-    """Watch live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job
-    is live.
+    """Watch live jobs to their end in the foreground: retries, hooks, kept logs; and carry on the
+    searches that nobody drives. Ends when no job is live and no search is left.
     """
+    from tao_sdk.cli.automl import Carriers
+
     stop = threading.Event()
     signal.signal(signal.SIGTERM, partial(stop_watching, stop))
+    carriers = Carriers(client, out, stop)
     live = count_live(client)
     if live or forever:
         tell_what_watching_does(out, live)
     try:
+        carriers.begin()
         client.watch(stop)
-        while forever and not stop.wait(POLL_SECONDS):
+        while (forever or carriers.is_busy) and not stop.is_set():
+            stop.wait(TRIAL_SECONDS if carriers.is_busy else POLL_SECONDS)
+            carriers.begin()
             client.watch(stop)
     except KeyboardInterrupt:
+        carriers.end()
         raise Detached("No longer watching; the jobs go on.", "tao watch") from None
+    carriers.end()
     tell_live_jobs(out, count_live(client))
     tell_failed_hooks(out, client.jobs_with_failed_hooks())
     return exit_codes.DONE

@@ -6,7 +6,10 @@ Not here: what a platform looks at (the doctor of its backend), and how findings
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 # findings whose command installs a library into this Python
 INSTALLED_HERE = frozenset({"extra.missing"})
+PUBLISHED_AUTOML = "nvidia-tao-automl"
 
 
 def asked_platforms(client: Client, platform: str | None) -> list[str]:
@@ -45,11 +49,34 @@ def is_platform(word: str, client: Client) -> bool:
 
 
 def platform_findings(client: Client, platform: str) -> list[Finding]:
-    """Findings about the platform. An error while it is checked becomes a finding, too."""
+    """Findings about the platform. An error while it is checked becomes a finding, too. Those of
+    the default platform begin with what is wrong with this Python.
+    """
+    python = list(package_findings()) if platform == DEFAULT_PLATFORM else []
     try:
-        return client.doctor(platform)
+        return [*python, *client.doctor(platform)]
     except TaoError as error:
-        return [error_finding(error)]
+        return [*python, error_finding(error)]
+
+
+def package_findings() -> Iterator[Finding]:
+    """A finding about a published package that has taken the place of a part of this one."""
+    try:
+        version = metadata.version(PUBLISHED_AUTOML)
+    except metadata.PackageNotFoundError:
+        return
+    python = shlex.quote(sys.executable or "python3")
+    ours = "'nvidia-tao-sdk>=8'"
+    yield Finding(
+        Severity.WARNING,
+        "package.automl",
+        f"{PUBLISHED_AUTOML} {version} is installed.",
+        "It brings a tao_automl of its own, and asks for the SDK of its own version; this one has "
+        "AutoML in it.",
+        "Remove it, and install what it wrote over:",
+        f"{python} -m pip uninstall --yes {PUBLISHED_AUTOML} && "
+        f"{python} -m pip install --force-reinstall --no-deps {ours}",
+    )
 
 
 def job_findings(

@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.payload.mistakes import DataMistake
 
-# Keys of the file that are no fields of the job. `search` is read by who searches.
-BESIDE_FIELDS = ("platform", "options", "native", "search")
+# Keys of the file that are no fields of the job. Who searches reads the last two.
+BESIDE_FIELDS = ("platform", "options", "native", "search", "automl_policy")
 PLAIN_STEMS = frozenset(
     {"job", "tao", "tao-job", "search"}
 )  # names that say nothing: the folder's is taken
@@ -385,7 +385,7 @@ class Reader:
                 continue
             with self.mistakes.of(name):
                 if name not in known:
-                    raise self.unknown_at_top(name, top, [*known, "platform", "options", "search"])
+                    raise self.unknown_at_top(name, top, [*known, *BESIDE_FIELDS])
                 if value.data is not None:
                     found[name] = self.value(name, value)
         return found

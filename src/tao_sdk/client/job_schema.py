@@ -121,6 +121,10 @@ def job_schema() -> Schema:
                 "type": ["object", "null"],
                 "description": "What `tao automl run` searches: metric, parameters, and how.",
             },
+            "automl_policy": {
+                "enum": ["on", "off", True, False, None],
+                "description": "on: `tao run` searches, too. off: it runs one job, without a word.",
+            },
         },
         "additionalProperties": False,
     }

@@ -32,8 +32,9 @@ KNOWN = FOR_PEOPLE | {
     *("gpu_spec_key", "node_spec_key", "automl_enabled", "actions", "spec_shorthand_keys"),
     *("key_defaults", "spec_templates", "spec_params", "data_sources", "required_credentials"),
     *("optional_credentials", "credential_groups", "resource_defaults", "cloud_storage", "notes"),
-    *("files", "runtime_requirements", "conditional_credentials"),
+    *("files", "runtime_requirements", "conditional_credentials", "metrics"),
 }
+MONITORING = "monitoring_metric"  # of `metrics`
 CREDENTIAL = {"name", "source", "description", "how_to_get", "only_when", "default"}
 GROUP = {"name", "require_one_of", "preferred", "description"}
 
@@ -89,6 +90,7 @@ def skill_of(value: Value, reading: Reading, path: Path, name: str, kind: str) -
         gpu_spec_key=reading.spec_key(has.get("gpu_spec_key")),
         node_spec_key=reading.spec_key(has.get("node_spec_key")),
         automl_enabled=reading.flag(has.get("automl_enabled")),
+        monitoring_metric=reading.text(reading.mapping(has.get("metrics")).get(MONITORING)),
         actions={
             action: read_action(reading, action, node, own_name)
             for action, node in reading.mapping(has.get("actions")).items()

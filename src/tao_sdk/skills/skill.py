@@ -177,6 +177,7 @@ class Skill:
     gpu_spec_key: str = ""
     node_spec_key: str = ""
     automl_enabled: bool | None = None
+    monitoring_metric: str = ""  # what `kpi` means for its network
     actions: Mapping[str, Action] = field(default_factory=lambda: {})
     spec_shorthand_keys: Mapping[str, str] = field(default_factory=lambda: {})
     key_defaults: Mapping[str, Plain] = field(default_factory=lambda: {})

@@ -19,7 +19,7 @@ from tao_automl.decisions import Known, Outcome
 from tao_automl.report.csv_table import trials_csv
 from tao_automl.report.importance import importance_of
 from tao_automl.report.picture import search_svg
-from tao_automl.report.summary import end_line, head_line, trial_line
+from tao_automl.report.summary import end_line, eta_seconds, head_line, trial_line
 from tao_automl.report.terminal import search_plot
 from tao_automl.report.view import SearchView, view_of
 from tao_automl.space.search_block import read_parameters
@@ -253,3 +253,10 @@ def test_results_of_one_rung_are_compared() -> None:
     driver = SimulatedDriver(new_search(3, algorithm="asha", max_trials=27, max_epochs=9))
     found = importance_of(driver.run())
     assert found["lr"] > 0.4
+
+
+def test_the_time_that_is_left_follows_from_the_trials_that_have_ended(small: SearchView) -> None:
+    numbers = small.counts
+    done = numbers["complete"] + numbers["failed"] + numbers["stopped"]
+    assert eta_seconds(small, 10.0 * done) == pytest.approx(10.0 * (numbers["total"] - done))
+    assert eta_seconds(replace(small, trials=()), 10.0) is None

@@ -49,9 +49,7 @@ def test_one_thread_hears_the_daemon_for_all_who_listen(client: Client) -> None:
             assert one.changed([ref], 0.1) == []
 
 
-def test_a_look_at_the_news_of_an_end_sees_the_end(
-    client: Client, here: Daemon
-) -> None:
+def test_a_look_at_the_news_of_an_end_sees_the_end(client: Client, here: Daemon) -> None:
     """The daemon tells of an end before its list of containers has it."""
     backend, ref = running(client, "until [ -e /over ]; do sleep 0.1; done")
     with closing(backend.news()) as news:
