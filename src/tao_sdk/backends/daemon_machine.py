@@ -1,6 +1,6 @@
 """The machine of a Docker daemon: the ssh command that runs a program there.
 
-It is read also where the package is not installed (preflight/access.py).
+It is read also where the package is not installed (preflight/docker_access.py).
 """
 
 from __future__ import annotations

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.model.finding import Finding, Severity, error, warning
-from tao_sdk.preflight.access import PLATFORMS, Access, Wanted, access_to
+from tao_sdk.preflight.access import Access, PlatformCheck
 from tao_sdk.preflight.credentials import credential_findings
 from tao_sdk.preflight.datasets import NotSeen, dataset_findings
 from tao_sdk.preflight.gpus import gpu_findings
 from tao_sdk.preflight.host_needs import unseen_findings
 from tao_sdk.preflight.images import free_findings
 from tao_sdk.preflight.places import Buckets, ThisMachine, place_of
+from tao_sdk.preflight.platforms import PLATFORMS, access_to
 from tao_sdk.preflight.requirements import DataNeeds, Dataset
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Launch:
 
     platform: str  # a short name of the bank's, such as slurm
     skill: Skill | None  # the platform's skill
-    wanted: Wanted
+    check: PlatformCheck
     datasets: Sequence[Dataset] = ()
     needs: DataNeeds = field(default_factory=DataNeeds)
     skip_access: bool = False
@@ -43,13 +44,13 @@ class Launch:
 
 def launch_findings(launch: Launch) -> Iterator[Finding]:
     """All findings, in the order in which a user mends them."""
-    environ = launch.wanted.environ
+    environ = launch.check.environ
     for skill in (launch.skill, launch.model):
         if skill:
             yield from credential_findings(skill, lambda name: bool(environ.get(name)))
     if launch.model:
         yield from unseen_findings(launch.model.needs_of(""), launch.model.name)
-    access = access_to(launch.platform, launch.wanted)
+    access = access_to(launch.platform, launch.check)
     if access is None:
         yield error(
             "platform.not_built",
@@ -62,9 +63,9 @@ def launch_findings(launch: Launch) -> Iterator[Finding]:
         yield skipped(f"{launch.platform} was not looked at: this is a dry check.")
     else:
         yield from access.findings()
-        yield from platform_gpu_findings(access, launch.wanted)
-        if launch.wanted.free_gb:
-            yield from free_findings(access.free(), launch.wanted.free_gb)
+        yield from platform_gpu_findings(access, launch.check)
+        if launch.check.free_gb:
+            yield from free_findings(access.free(), launch.check.free_gb)
     yield from data_findings(launch, access)
 
 
@@ -73,7 +74,7 @@ def data_findings(launch: Launch, access: Access) -> Iterator[Finding]:
     platform.
     """
     for dataset in launch.datasets:
-        place = place_of(dataset.address, access.paths(), launch.wanted.environ)
+        place = place_of(dataset.address, access.paths(), launch.check.environ)
         if launch.skip_access and not isinstance(place, (ThisMachine, Buckets)):
             yield skipped(f"{dataset.label} was not looked at: {dataset.address}")
         else:
@@ -85,24 +86,24 @@ def skipped(what: str) -> Finding:
     return warning("platform.skipped", what, why, advice)
 
 
-def platform_gpu_findings(access: Access, wanted: Wanted) -> Iterator[Finding]:
+def platform_gpu_findings(access: Access, check: PlatformCheck) -> Iterator[Finding]:
     """Findings about the GPUs. If they cannot be seen: an error if GPUs are asked for, else a
     warning.
     """
     try:
         gpus = access.gpus()
     except NotSeen as unseen:
-        severity = error if wanted.gpus.any else warning
+        severity = error if check.gpus.any else warning
         yield severity("gpu.not_seen", "GPUs could not be checked.", unseen.why, unseen.next)
         return
-    if not gpus and not wanted.gpus.any:
+    if not gpus and not check.gpus.any:
         yield warning(
             "gpu.none",
             "No GPU is seen.",
             "Nothing asks for one: a job with gpu_count 0 can run.",
             "If the job needs GPUs, say so: --gpu-min-count N",
         )
-    yield from gpu_findings(gpus, wanted.gpus)
+    yield from gpu_findings(gpus, check.gpus)
 
 
 def finding_line(finding: Finding) -> str:

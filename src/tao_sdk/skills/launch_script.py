@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.model.errors import UsageError
-from tao_sdk.preflight.access import PLATFORMS, Wanted
+from tao_sdk.preflight.access import PlatformCheck
 from tao_sdk.preflight.host_needs import with_host_needs
 from tao_sdk.preflight.launch import Launch
+from tao_sdk.preflight.platforms import PLATFORMS
 from tao_sdk.preflight.requirements import (
     GpuNeeds,
     read_arch_list,
@@ -136,7 +137,7 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
     model = load_named(bank, arguments.model) if arguments.model else None
     if model:
         gpus = gpus_for(gpus, model)
-    wanted = Wanted(
+    check = PlatformCheck(
         environ,
         arguments.container_image or "",
         arguments.docker_host or "",
@@ -148,7 +149,7 @@ def launch_of(bank: Bank, arguments: argparse.Namespace, environ: Mapping[str, s
     return Launch(
         name,
         skill,
-        wanted,
+        check,
         datasets,
         needs,
         arguments.skip_platform_access,
