@@ -94,7 +94,7 @@ def action_job(
 ) -> tuple[JobSpec, dict[str, Any]]:
     """The job of an action and the options of its platform."""
     from tao_sdk.client.model_request import with_fields
-    from tao_sdk.skills.model_job import Wanted, prepare_model_job
+    from tao_sdk.skills.model_job import ModelChoices, prepare_model_job
     from tao_sdk.skills.parent import values_of_checkpoint
 
     fields, options = split_words(sdk, request.platform_words)
@@ -102,7 +102,7 @@ def action_job(
     parent = (
         values_of_checkpoint(place.skill, action, request.checkpoint) if request.checkpoint else {}
     )
-    wanted = Wanted(
+    choices = ModelChoices(
         data=request.data,
         values=flat_overrides(request.overrides),
         from_parent=parent,
@@ -110,7 +110,7 @@ def action_job(
         gpu_count=fields.pop("gpu_count", None),
         num_nodes=fields.pop("num_nodes", None),
     )
-    job = prepare_model_job(place.bank, place.skill, request.action, wanted, sdk.settings)
+    job = prepare_model_job(place.bank, place.skill, request.action, choices, sdk.settings)
     return with_fields(job, fields).spec, options
 
 

@@ -18,7 +18,7 @@ from tao_sdk.skills.bank import PACKAGED, Bank
 from tao_sdk.skills.check import check_bank
 from tao_sdk.skills.errors import SkillError
 from tao_sdk.skills.loader import load_skill
-from tao_sdk.skills.model_job import Wanted, prepare_model_job
+from tao_sdk.skills.model_job import ModelChoices, prepare_model_job
 from tao_sdk.skills.names import load_named
 
 # skills that together have every attribute
@@ -68,7 +68,9 @@ def use(text: str) -> None:
         skill = load_skill(root, path, "tao-train-x")
         for action in skill.actions:
             values = dict.fromkeys(skill.actions[action].inputs, "s3://b/f")
-            wanted = Wanted({"train": "s3://b/x"}, values, image="any:1", gpu_count=2, num_nodes=2)
+            wanted = ModelChoices(
+                {"train": "s3://b/x"}, values, image="any:1", gpu_count=2, num_nodes=2
+            )
             try:
                 prepare_model_job(bank, skill, action, wanted, NOWHERE)
             except TaoError as refused:

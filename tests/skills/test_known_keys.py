@@ -8,7 +8,7 @@ from tao_sdk.model.errors import SpecError
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.bank import PACKAGED, Bank
 from tao_sdk.skills.known_keys import is_near
-from tao_sdk.skills.model_job import ModelJob, Wanted, prepare_model_job
+from tao_sdk.skills.model_job import ModelChoices, ModelJob, prepare_model_job
 from tao_sdk.skills.names import load_named
 
 BANK = Bank(PACKAGED, "this package")
@@ -18,7 +18,7 @@ DATA = {"train": "s3://b/train"}
 def segformer(**values: int) -> ModelJob:
     skill = load_named(BANK, "segformer")
     return prepare_model_job(
-        BANK, skill, "train", Wanted(DATA, values), Settings({"HOME": "/nowhere"})
+        BANK, skill, "train", ModelChoices(DATA, values), Settings({"HOME": "/nowhere"})
     )
 
 

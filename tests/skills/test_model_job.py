@@ -16,10 +16,10 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
 from tao_sdk.script_runner import build_entrypoint
 from tao_sdk.skills.bank import PACKAGED, Bank
-from tao_sdk.skills.carried import skill_files
 from tao_sdk.skills.errors import ActionNotFound, BankError
-from tao_sdk.skills.model_job import ModelJob, Wanted, prepare_model_job
+from tao_sdk.skills.model_job import ModelChoices, ModelJob, prepare_model_job
 from tao_sdk.skills.names import load_named
+from tao_sdk.skills.skill_files import skill_files
 
 from .conftest import MakeBank
 
@@ -66,7 +66,9 @@ Prepare = Callable[..., ModelJob]
 def prepare(make_bank: MakeBank, settings: Settings) -> Prepare:
     def prepare_toy(action: str = "train", text: str = TOY, **wanted: Any) -> ModelJob:
         bank = make_bank({PATH: text, "tao-train-toy/references/template.yaml": TEMPLATE})
-        return prepare_model_job(bank, load_named(bank, "toy"), action, Wanted(**wanted), settings)
+        return prepare_model_job(
+            bank, load_named(bank, "toy"), action, ModelChoices(**wanted), settings
+        )
 
     return prepare_toy
 
@@ -107,11 +109,11 @@ def test_what_a_template_leaves_open_needs_a_value_and_is_not_fetched(
     bank = make_bank({PATH: TOY, "tao-train-toy/references/template.yaml": template})
     skill = load_named(bank, "toy")
     with pytest.raises(SpecError, match=r"needs a value for data\.train\[0\]\.images"):
-        prepare_model_job(bank, skill, "train", Wanted({"eval": "s3://b/val"}), settings)
+        prepare_model_job(bank, skill, "train", ModelChoices({"eval": "s3://b/val"}), settings)
     with pytest.raises(SpecError, match=r"needs a value for data\.eval\[0\]"):
-        wanted = Wanted({"train": "s3://b/coco"}, {"data.eval": ["???"]})
+        wanted = ModelChoices({"train": "s3://b/coco"}, {"data.eval": ["???"]})
         prepare_model_job(bank, skill, "train", wanted, settings)
-    job = prepare_model_job(bank, skill, "train", Wanted(DATA), settings)
+    job = prepare_model_job(bank, skill, "train", ModelChoices(DATA), settings)
     assert specs(job)["data"]["train"] == [{"images": "s3://b/coco/images.tar.gz"}]
     assert "lr" not in specs(job)["train"]
     assert "specs.train.lr" not in job.origins
@@ -122,7 +124,7 @@ def test_anchors_and_short_numbers_of_a_template_are_values(
 ) -> None:
     template = "train: &base {lr: 1e-5, num_gpus: 1}\nlater: {<<: *base, lr: 2}\nagain: *base\n"
     bank = make_bank({PATH: TOY, "tao-train-toy/references/template.yaml": template})
-    job = prepare_model_job(bank, load_named(bank, "toy"), "train", Wanted(DATA), settings)
+    job = prepare_model_job(bank, load_named(bank, "toy"), "train", ModelChoices(DATA), settings)
     found = specs(job)
     assert (found["train"]["lr"], found["train"]["seed"]) == (1e-5, 7)
     assert found["later"] == {"lr": 2, "num_gpus": 1}
@@ -134,7 +136,7 @@ def test_an_empty_further_item_of_a_templates_list_is_no_dataset(
 ) -> None:
     template = "data: {train: [{images: '', labels: ''}, {images: '', labels: ''}]}\n"
     bank = make_bank({PATH: TOY, "tao-train-toy/references/template.yaml": template})
-    job = prepare_model_job(bank, load_named(bank, "toy"), "train", Wanted(DATA), settings)
+    job = prepare_model_job(bank, load_named(bank, "toy"), "train", ModelChoices(DATA), settings)
     assert specs(job)["data"]["train"] == [{"images": "s3://b/coco/images.tar.gz", "labels": ""}]
 
 
@@ -348,7 +350,7 @@ def test_no_image_is_taken_from_another_bank(make_bank: MakeBank, settings: Sett
     (bank.root / "versions.yaml").unlink()
     (bank.skills / "tao-train-toy/references/template.yaml").write_text(TEMPLATE)
     with pytest.raises(BankError, match="has no versions.yaml"):
-        prepare_model_job(bank, load_named(bank, "toy"), "train", Wanted(DATA), settings)
+        prepare_model_job(bank, load_named(bank, "toy"), "train", ModelChoices(DATA), settings)
 
 
 def test_preparing_a_job_leaves_the_skill_as_it_is(make_bank: MakeBank, settings: Settings) -> None:
@@ -357,15 +359,15 @@ def test_preparing_a_job_leaves_the_skill_as_it_is(make_bank: MakeBank, settings
     )
     bank = make_bank({PATH: text})
     skill = load_named(bank, "toy")
-    first = prepare_model_job(bank, skill, "train", Wanted(DATA), settings)
-    assert prepare_model_job(bank, skill, "train", Wanted(DATA), settings) == first
+    first = prepare_model_job(bank, skill, "train", ModelChoices(DATA), settings)
+    assert prepare_model_job(bank, skill, "train", ModelChoices(DATA), settings) == first
     assert skill.key_defaults == {"data.train": [{"a": 1}]}
 
 
 def test_arguments_stand_behind_the_command(settings: Settings) -> None:
     bank = Bank(PACKAGED, "this package")
     skill = load_named(bank, "tao-analyze-gaps-vlm-bcq")
-    wanted = Wanted(values={"predictions-json": "s3://b/p.json"}, image="tool:1")
+    wanted = ModelChoices(values={"predictions-json": "s3://b/p.json"}, image="tool:1")
     spec = prepare_model_job(bank, skill, "vlm_bcq", wanted, settings).spec
     assert spec.command == (
         "gap_analysis vlm_bcq results_dir={results_dir} predictions_json={predictions_json} "
@@ -396,7 +398,9 @@ def test_a_config_file_of_an_args_action_is_one_more_argument(settings: Settings
     bank = Bank(PACKAGED, "this package")
     skill = load_named(bank, "tao-generate-image-grounding")
     values = {"input-jsonl": "s3://b/a.jsonl", "image-root": "s3://b/images"}
-    job = prepare_model_job(bank, skill, "generate", Wanted(values=values, image="t:1"), settings)
+    job = prepare_model_job(
+        bank, skill, "generate", ModelChoices(values=values, image="t:1"), settings
+    )
     assert job.spec.args is not None
     assert job.spec.args["config_path"] == ""
     assert job.spec.inputs["config_path"] == {"type": "file", "optional": True}
@@ -425,7 +429,7 @@ def test_every_action_of_a_packaged_model_makes_a_job_that_can_be_packed(
             for key, declared in action.inputs.items()
             if not declared.optional and key not in action.outputs
         }
-        wanted = Wanted(values=values, image="any:1", gpu_count=2)
+        wanted = ModelChoices(values=values, image="any:1", gpu_count=2)
         spec = prepare_model_job(bank, skill, action.name, wanted, settings).spec
         packed = build_entrypoint(
             command=spec.command,
@@ -454,7 +458,7 @@ def test_a_prepared_job_runs_with_its_data_and_results(
         archive.addfile(tarfile.TarInfo("images/1.jpg"))
     text = TOY.replace("images.tar.gz}", "images.tar.gz, runtime: extracted_folder}")
     bank = make_bank({PATH: text, "tao-train-toy/references/template.yaml": TEMPLATE})
-    wanted = Wanted({"train": str(data), "eval": str(data)}, {"num_epochs": 3}, gpu_count=0)
+    wanted = ModelChoices({"train": str(data), "eval": str(data)}, {"num_epochs": 3}, gpu_count=0)
     job = prepare_model_job(bank, load_named(bank, "toy"), "train", wanted, around)
     with Client(settings=around) as client:
         job_id = client.submit(job.spec, "local").job.id
@@ -473,7 +477,7 @@ def test_files_of_a_skill_travel_with_the_job(make_bank: MakeBank, settings: Set
         "tao-train-toy/program/toy.py": "print(1)\n",
     }
     bank = make_bank(files)
-    wanted = Wanted(data=DATA)
+    wanted = ModelChoices(data=DATA)
     job = prepare_model_job(bank, load_named(bank, "toy"), "train", wanted, settings)
     assert job.spec.files == {"toy.py": b"print(1)\n"}
 

@@ -23,7 +23,7 @@ from tao_sdk.skills.bank import PACKAGED, Bank
 from tao_sdk.skills.check import check_bank, has_errors
 from tao_sdk.skills.installing import packaged_files
 from tao_sdk.skills.loader import load_skill
-from tao_sdk.skills.model_job import Wanted, prepare_model_job
+from tao_sdk.skills.model_job import ModelChoices, prepare_model_job
 from tao_sdk.skills.names import load_named, summaries
 from tao_sdk.skills.scripts import SCRIPTS
 
@@ -90,8 +90,8 @@ def test_a_model_is_trained_and_evaluated_on_datasets_alone(model: str) -> None:
     if model == "bevfusion":
         data |= {"train_annotation": "train.pkl", "eval_annotation": "val.pkl"}
     settings = Settings({"HOME": "/nowhere"})
-    prepare_model_job(BANK, skill, "train", Wanted(data), settings)
-    wanted = Wanted({name: data[name] for name in data if name.startswith("eval")}, MODEL)
+    prepare_model_job(BANK, skill, "train", ModelChoices(data), settings)
+    wanted = ModelChoices({name: data[name] for name in data if name.startswith("eval")}, MODEL)
     prepare_model_job(BANK, skill, "evaluate", wanted, settings)
 
 
@@ -105,7 +105,7 @@ def test_a_model_is_trained_and_evaluated_on_datasets_alone(model: str) -> None:
 def test_an_input_that_no_dataset_has_says_what_it_is(model: str, words: str, advice: str) -> None:
     skill, settings = load_named(BANK, model), Settings({"HOME": "/nowhere"})
     sources = {source.source for source in skill.data_sources["train"].values()}
-    wanted = Wanted(dict.fromkeys(sources, "s3://b/data"))
+    wanted = ModelChoices(dict.fromkeys(sources, "s3://b/data"))
     with pytest.raises(SpecError) as told:
         prepare_model_job(BANK, skill, "train", wanted, settings)
     assert words in told.value.why
@@ -113,7 +113,7 @@ def test_an_input_that_no_dataset_has_says_what_it_is(model: str, words: str, ad
 
 
 def test_dino_reads_several_datasets() -> None:
-    wanted = Wanted({"train": ["s3://b/one", "s3://b/two"], "eval": "s3://b/val"})
+    wanted = ModelChoices({"train": ["s3://b/one", "s3://b/two"], "eval": "s3://b/val"})
     settings = Settings({"HOME": "/nowhere"})
     spec = prepare_model_job(BANK, load_named(BANK, "dino"), "train", wanted, settings).spec
     assert spec.specs is not None

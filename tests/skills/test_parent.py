@@ -16,7 +16,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.status import Status
 from tao_sdk.skills.bank import PACKAGED, Bank
 from tao_sdk.skills.made_files import FILE_NAMES
-from tao_sdk.skills.model_job import Wanted, prepare_model_job
+from tao_sdk.skills.model_job import ModelChoices, prepare_model_job
 from tao_sdk.skills.names import load_named, summaries
 from tao_sdk.skills.parent import (
     endings,
@@ -219,7 +219,7 @@ def test_the_checkpoint_stands_in_the_spec_of_the_next_job(
         "dataset.test_data_sources.json_file": "/data/labels.json",
     }
     found = values_from_parent(client, skill, skill.action("evaluate"), trained, "epoch:2")
-    wanted = Wanted(values=values, from_parent=found)
+    wanted = ModelChoices(values=values, from_parent=found)
     job = prepare_model_job(BANK, skill, "evaluate", wanted, settings)
     assert job.spec.specs is not None
     assert job.spec.specs["evaluate"]["checkpoint"].endswith("/train/model_epoch_002.pth")

@@ -10,7 +10,7 @@ import pytest
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.errors import SkillError
-from tao_sdk.skills.model_job import Wanted, prepare_model_job
+from tao_sdk.skills.model_job import ModelChoices, prepare_model_job
 from tao_sdk.skills.names import load_named
 from tao_sdk.skills.schema import check_spec
 
@@ -105,9 +105,11 @@ def test_a_job_of_a_model_is_checked_against_the_schema_of_its_action(
     bank = make_bank(files)
     skill = load_named(bank, "toy")
     needed = {"dataset.sources[0].image_dir": "/data/images"}
-    job = prepare_model_job(bank, skill, "train", Wanted(values={**needed, "epochs": 3}), settings)
+    job = prepare_model_job(
+        bank, skill, "train", ModelChoices(values={**needed, "epochs": 3}), settings
+    )
     assert job.warnings == ("dataset is not in the schema.",)
-    wanted = Wanted(values={**needed, "epochs": 0, "lr": 7})
+    wanted = ModelChoices(values={**needed, "epochs": 0, "lr": 7})
     with pytest.raises(SpecError, match=r"epochs is 0, below 1\..*lr is 7, above 1"):
         prepare_model_job(bank, skill, "train", wanted, settings)
 
@@ -117,6 +119,6 @@ def test_a_schema_that_is_no_mapping_is_an_error_with_its_file(
 ) -> None:
     path = "tao-train-toy/schemas/train.schema.json"
     bank = make_bank({"tao-train-toy/references/skill_info.yaml": GOOD, path: "[]"})
-    wanted = Wanted(values={"dataset.sources[0].image_dir": "/data/images"})
+    wanted = ModelChoices(values={"dataset.sources[0].image_dir": "/data/images"})
     with pytest.raises(SkillError, match=f"{path}.*a schema is a mapping; this is a list"):
         prepare_model_job(bank, load_named(bank, "toy"), "train", wanted, settings)

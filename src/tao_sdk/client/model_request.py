@@ -220,14 +220,14 @@ class Joining:
     client: Client
 
     def joined(self) -> JoinedJob:
-        from tao_sdk.skills.model_job import Wanted, prepare_model_job
+        from tao_sdk.skills.model_job import ModelChoices, prepare_model_job
 
         for mistake in model_mistakes(self.request, self.given):
             raise mistake
         bank, skill = self.bank_and_skill()
         parent = self.parent_job()
         from_parent = self.parent_values(skill, parent)
-        wanted = Wanted(
+        choices = ModelChoices(
             data=self.request.data,
             values=flat_values(self.request.set),
             from_parent=from_parent,
@@ -237,7 +237,7 @@ class Joining:
             is_there=self.is_there,
         )
         with of_key("model"):
-            job = prepare_model_job(bank, skill, self.request.action, wanted, self.client.settings)
+            job = prepare_model_job(bank, skill, self.request.action, choices, self.client.settings)
         takes_paths = parent is not None and any(map(is_path, from_parent.values()))
         job = with_fields(job, self.given)
         if parent is not None and takes_paths:

@@ -11,13 +11,13 @@ from tao_sdk.model.printable import printable
 from tao_sdk.model.settings import Settings
 from tao_sdk.skills.bank import NAME, Bank, Entry, list_folder
 from tao_sdk.skills.bank_file import LARGEST_SCHEMA, read_bank_document, require_mapping
-from tao_sdk.skills.carried import read_skill_file
 from tao_sdk.skills.errors import SkillError
 from tao_sdk.skills.images import bank_manifest, bank_versions
 from tao_sdk.skills.loader import read_skill
 from tao_sdk.skills.manifest import listed_models, manifest_file
 from tao_sdk.skills.names import Summary, summaries
 from tao_sdk.skills.skill import Skill
+from tao_sdk.skills.skill_files import read_skill_file
 from tao_sdk.skills.templates import template_file
 from tao_sdk.versions import image_keys, looks_like_key
 

@@ -50,7 +50,7 @@ def args_fields(action: Action, tree: Tree) -> dict[str, Any]:
     `name={placeholder}` or as the option of their template; the job leaves out those without a
     value. A config file is one more argument, which the user may give.
     """
-    action = without_untold_outputs(action)
+    action = with_named_outputs(action)
     names = [*map(argument_name, (*action.inputs, *action.outputs)), *action.defaults]
     names += [name for each in action.args.values() for name in PLACEHOLDER.findall(each)]
     inputs = declared_inputs(action)
@@ -68,7 +68,7 @@ def args_fields(action: Action, tree: Tree) -> dict[str, Any]:
     }
 
 
-def without_untold_outputs(action: Action) -> Action:
+def with_named_outputs(action: Action) -> Action:
     """The action without the outputs that no argument names: they are files that the command puts
     beside others, and it has no option for them. An action that lists no arguments has one for
     each output.
@@ -77,8 +77,8 @@ def without_untold_outputs(action: Action) -> Action:
         return action
     named = {name for each in action.args.values() for name in PLACEHOLDER.findall(each)}
     named |= {*PLACEHOLDER.findall(action.command)}
-    told = {key: each for key, each in action.outputs.items() if argument_name(key) in named}
-    return replace(action, outputs=told)
+    outputs = {key: each for key, each in action.outputs.items() if argument_name(key) in named}
+    return replace(action, outputs=outputs)
 
 
 def argument(name: str, template: str, values: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from tao_sdk.preflight.requirements import (
     refuse_unknown_labels,
 )
 from tao_sdk.skills.names import load_named
-from tao_sdk.skills.platforms import platform_named, short_name, untold_platform
+from tao_sdk.skills.platforms import platform_named, platform_without_file, short_name
 
 if TYPE_CHECKING:
     from tao_sdk.skills.bank import Bank
@@ -168,8 +168,8 @@ def named_platform(bank: Bank, name: str) -> tuple[str, Skill | None]:
     """The platform's short name, and its skill. A platform on which no job runs yet may have no
     skill. Raises SkillNotFound, SkillError.
     """
-    untold = untold_platform(bank, name)
-    if untold and untold not in PLATFORMS:
-        return untold, None
+    name_alone = platform_without_file(bank, name)
+    if name_alone and name_alone not in PLATFORMS:
+        return name_alone, None
     skill = platform_named(bank, name)
     return short_name(skill), skill

@@ -19,7 +19,7 @@ MANIFEST = "schemas.manifest.json"
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedModel:
     """A model as the list has it."""
 
     actions: tuple[str, ...] = ()
@@ -30,22 +30,25 @@ def manifest_file(bank: Bank) -> Path:
     return bank.skills / "models" / MANIFEST
 
 
-def listed_models(bank: Bank) -> dict[str, Listed]:
+def listed_models(bank: Bank) -> dict[str, ListedModel]:
     """The models of the list, by folder; none if the bank has no list. Raises SkillError."""
     path = manifest_file(bank)
     if not path.is_file():
         return {}
     document = read_bank_document(bank.root, path, LARGEST_SCHEMA)
     require_mapping(document, path, "a list of models")
-    return {name: listed(about) for name, about in mapping_of(document.plain(), "models").items()}
+    return {
+        name: read_listed_model(about)
+        for name, about in mapping_of(document.plain(), "models").items()
+    }
 
 
-def listed(about: Any) -> Listed:
+def read_listed_model(about: Any) -> ListedModel:
     actions: Any = cast("dict[str, Any]", about).get("actions") if isinstance(about, dict) else ()
     is_list = isinstance(actions, (list, dict))
     names = map(str, cast("Iterable[Any]", actions)) if is_list else ()
     failures = {name: str(why) for name, why in mapping_of(about, "failures").items()}
-    return Listed(tuple(names), failures)
+    return ListedModel(tuple(names), failures)
 
 
 def mapping_of(value: Any, key: str) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.skills.action_reader import PLACEHOLDER
 from tao_sdk.skills.bank import Bank
 from tao_sdk.skills.bank_file import read_bank_document, require_mapping
-from tao_sdk.skills.carried import skill_files
 from tao_sdk.skills.datasets import (
     ANNOTATION,
     ANNOTATION_END,
@@ -42,6 +41,7 @@ from tao_sdk.skills.made_files import made_files, with_made_files
 from tao_sdk.skills.node import is_spec_key
 from tao_sdk.skills.schema import Json, check_spec, read_schema
 from tao_sdk.skills.skill import Action, Download, Input, Mode, Skill
+from tao_sdk.skills.skill_files import skill_files
 from tao_sdk.skills.spec_tree import Tree, copied, get_value, leaf_keys, put_value, without_unset
 from tao_sdk.skills.templates import template_file
 from tao_sdk.versions import looks_like_key
@@ -55,8 +55,8 @@ GPUS, IDS, NODES = "num_gpus", "gpu_ids", "num_nodes"  # the last words of keys
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The user's settings for a job of a model."""
+class ModelChoices:
+    """The user's choices for a job of a model."""
 
     data: DataGiven = field(default_factory=dict[str, str])
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])  # by key or short name
@@ -96,22 +96,22 @@ class Draft:
 
 
 def prepare_model_job(
-    bank: Bank, skill: Skill, action: str, wanted: Wanted, settings: Settings | None = None
+    bank: Bank, skill: Skill, action: str, choices: ModelChoices, settings: Settings | None = None
 ) -> ModelJob:
     """The job of an action. Nothing is run or fetched.
 
     Raises ActionNotFound, SpecError, and TaoError if the image's key stands for nothing.
     """
     chosen = with_made_files(skill, skill.action(action))
-    draft = build_spec(bank, skill, chosen, wanted)
+    draft = build_spec(bank, skill, chosen, choices)
     chosen = with_every_item(chosen, draft.tree)
     refuse_missing_inputs(skill, chosen, draft.tree)
-    warnings = check_keys(bank, skill, chosen, draft, wanted)
-    image, image_origin = choose_image(bank, skill, chosen, wanted, settings)
+    warnings = check_keys(bank, skill, chosen, draft, choices)
+    image, image_origin = choose_image(bank, skill, chosen, choices, settings)
     origins = {
         "image": image_origin,
         "command": f"actions.{action} of {skill.path}",
-        "gpu_count": gpus_origin(skill, wanted, draft),
+        "gpu_count": gpus_origin(skill, choices, draft),
         **draft.origins,
     }
     fields = spec_fields(chosen, draft.tree)
@@ -120,30 +120,30 @@ def prepare_model_job(
         name=f"{skill.network_arch or skill.name}-{action}".replace("_", "-").lower(),
         upload_excludes=chosen.upload_excludes,
         files=skill_files(bank, skill),
-        gpu_count=gpus_of(skill, wanted, draft),
-        num_nodes=wanted.num_nodes,
+        gpu_count=gpus_of(skill, choices, draft),
+        num_nodes=choices.num_nodes,
         **fields,
     )
     return ModelJob(spec, origins, (*draft.notes, *warnings))
 
 
 def choose_image(
-    bank: Bank, skill: Skill, action: Action, wanted: Wanted, settings: Settings | None
+    bank: Bank, skill: Skill, action: Action, choices: ModelChoices, settings: Settings | None
 ) -> tuple[str, str]:
     """The image and its origin: the user's, the action's, the skill's. None is named for a program
     that needs no container; a platform that needs an image refuses the job.
     """
-    named = wanted.image or skill.image_of(action.name)
+    named = choices.image or skill.image_of(action.name)
     if not named:
         return "", f"none is named in {skill.path}"
     image = resolve_bank_image(bank, named, settings)
-    origin = GIVEN if wanted.image else f"container_image of {skill.path}"
+    origin = GIVEN if choices.image else f"container_image of {skill.path}"
     if looks_like_key(named):
         origin = f"{named} in {bank_versions(bank, settings)}, {origin}"
     return image, origin
 
 
-def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draft:
+def build_spec(bank: Bank, skill: Skill, action: Action, choices: ModelChoices) -> Draft:
     """The spec of an action, without the values that come from a parent."""
     draft = Draft(template_of(bank, skill, action.name))
     drop_blank_items(action, draft.tree)
@@ -151,17 +151,17 @@ def build_spec(bank: Bank, skill: Skill, action: Action, wanted: Wanted) -> Draf
         draft.origins[f"specs.{key}"] = f"template {skill.spec_templates[action.name].path}"
     for key, value in skill.key_defaults.items():
         draft.put(key, copied(value), f"key_defaults of {skill.path}")
-    for key, value in values_of_data(skill, action, wanted, draft.notes):
+    for key, value in values_of_data(skill, action, choices, draft.notes):
         draft.put(key, value, "data")
     for key, value in values_of_params(skill, action):
         draft.put(key, value, f"spec_params of {skill.path}")
-    for key, value in wanted.from_parent.items():
+    for key, value in choices.from_parent.items():
         draft.put(key, value, "parent")
-    for name, value in wanted.values.items():
+    for name, value in choices.values.items():
         with of_value(name):
             draft.put(key_of(skill, action, name), value, SET)
-    gpus = gpus_of(skill, wanted, draft)
-    for key, value in hardware_keys(skill, action, gpus, wanted.num_nodes or 1, draft.tree):
+    gpus = gpus_of(skill, choices, draft)
+    for key, value in hardware_keys(skill, action, gpus, choices.num_nodes or 1, draft.tree):
         with of_value(key):
             refuse_contradiction(draft, key, value)
         if not draft.was_set(key):
@@ -192,18 +192,18 @@ def template_of(bank: Bank, skill: Skill, action: str) -> Tree:
 
 
 def check_keys(
-    bank: Bank, skill: Skill, action: Action, draft: Draft, wanted: Wanted
+    bank: Bank, skill: Skill, action: Action, draft: Draft, choices: ModelChoices
 ) -> tuple[str, ...]:
     """The parts of the spec that the bank does not know. Raises SpecError for what its schema does
     not allow, and for a key that is nearly a known one.
     """
     if action.mode is Mode.CONFIG and (schema := read_schema(bank.root, skill, action.name)):
-        return check_against_schema(schema, skill, action, draft, wanted)
-    return check_against_names(bank, skill, action, wanted)
+        return check_against_schema(schema, skill, action, draft, choices)
+    return check_against_names(bank, skill, action, choices)
 
 
 def check_against_schema(
-    schema: Json, skill: Skill, action: Action, draft: Draft, wanted: Wanted
+    schema: Json, skill: Skill, action: Action, draft: Draft, choices: ModelChoices
 ) -> tuple[str, ...]:
     """The parts of the spec that the schema does not know. Raises SpecError with all that it does
     not allow.
@@ -213,16 +213,16 @@ def check_against_schema(
         return tuple(checked.warnings)
     first, *others = checked.errors
     more = " ".join(error.what for error in others)
-    names = {key_of(skill, action, name): name for name in wanted.values}
+    names = {key_of(skill, action, name): name for name in choices.values}
     field = f"{SET}.{names[first.field]}" if first.field in names else ""
     raise FieldError(field, first.what, join_sentences(first.why, more), first.next)
 
 
 def check_against_names(
-    bank: Bank, skill: Skill, action: Action, wanted: Wanted
+    bank: Bank, skill: Skill, action: Action, choices: ModelChoices
 ) -> tuple[str, ...]:
     """A warning with the keys, set by the user, that neither the skill nor the template names."""
-    names = {key_of(skill, action, name): name for name in wanted.values}
+    names = {key_of(skill, action, name): name for name in choices.values}
     try:
         unknown = unknown_keys(skill, names, template_of(bank, skill, action.name))
     except FieldError as error:
@@ -235,13 +235,13 @@ def check_against_names(
 
 
 def values_of_data(
-    skill: Skill, action: Action, wanted: Wanted, notes: list[str]
+    skill: Skill, action: Action, choices: ModelChoices, notes: list[str]
 ) -> Iterator[tuple[str, Any]]:
     title = f"{skill.name} {action.name}"
     sources = skill.data_sources.get(action.name, {})
-    refuse_unknown_data(wanted.data, sources, title)
-    format = next(iter(as_list(wanted.data.get(FORMAT, ""))), "") or skill.data_format
-    return data_values(Datasets(wanted.data, format, wanted.is_there, notes), sources, title)
+    refuse_unknown_data(choices.data, sources, title)
+    format = next(iter(as_list(choices.data.get(FORMAT, ""))), "") or skill.data_format
+    return data_values(Datasets(choices.data, format, choices.is_there, notes), sources, title)
 
 
 def values_of_params(skill: Skill, action: Action) -> Iterator[tuple[str, str]]:
@@ -277,10 +277,10 @@ def key_of(skill: Skill, action: Action, name: str) -> str:
     return name
 
 
-def gpus_of(skill: Skill, wanted: Wanted, draft: Draft) -> int:
+def gpus_of(skill: Skill, choices: ModelChoices, draft: Draft) -> int:
     """The GPUs of a node: as given, else as the spec was set, else as the skill says, else 1."""
-    if wanted.gpu_count is not None:
-        return wanted.gpu_count
+    if choices.gpu_count is not None:
+        return choices.gpu_count
     count = gpus_set(skill, draft)
     if count is None:
         count = skill.resource_defaults.get(GPU_COUNT)
@@ -296,8 +296,8 @@ def gpus_set(skill: Skill, draft: Draft) -> int | None:
     return count if isinstance(count, int) else None
 
 
-def gpus_origin(skill: Skill, wanted: Wanted, draft: Draft) -> str:
-    if wanted.gpu_count is not None:
+def gpus_origin(skill: Skill, choices: ModelChoices, draft: Draft) -> str:
+    if choices.gpu_count is not None:
         return GIVEN
     if gpus_set(skill, draft) is not None:
         return SET

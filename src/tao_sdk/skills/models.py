@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tao_sdk.client.document import Place
 from tao_sdk.skills.automl import BLOCKED, OFF, READY, AutomlSupport, automl_support
 from tao_sdk.skills.errors import SkillError
-from tao_sdk.skills.manifest import Listed, listed_models, manifest_file
+from tao_sdk.skills.manifest import ListedModel, listed_models, manifest_file
 from tao_sdk.skills.readable import skills_of_kind
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Model:
 
     skill: Skill
     automl: AutomlSupport
-    listed: Listed = Listed()
+    listed: ListedModel = ListedModel()
 
 
 def models_of(bank: Bank) -> tuple[list[Model], list[SkillError]]:
@@ -38,13 +38,13 @@ def models_of(bank: Bank) -> tuple[list[Model], list[SkillError]]:
     except SkillError as mistake:
         listed, mistakes = {}, [*mistakes, mistake]
     models = [
-        Model(skill, automl_support(bank, skill), listed.get(skill.folder.name, Listed()))
+        Model(skill, automl_support(bank, skill), listed.get(skill.folder.name, ListedModel()))
         for skill in skills
     ]
     return models, [*mistakes, *missing_models(bank, listed)]
 
 
-def missing_models(bank: Bank, listed: Mapping[str, Listed]) -> Iterator[SkillError]:
+def missing_models(bank: Bank, listed: Mapping[str, ListedModel]) -> Iterator[SkillError]:
     """An error for each model of the list that has no folder in the bank."""
     for name in listed:
         if not bank.folders_named(name):

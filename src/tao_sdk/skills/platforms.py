@@ -49,7 +49,7 @@ def without_start(name: str) -> str:
     return name[len(FOLDER_START) :] if name.startswith(FOLDER_START) else name
 
 
-def untold_platform(bank: Bank, name: str) -> str:
+def platform_without_file(bank: Bank, name: str) -> str:
     """The short name of a platform whose skill_info.yaml the bank lacks; "" for any other. Raises
     SkillNotFound.
     """
