@@ -577,14 +577,17 @@ class Driver:
         return Known()
 
     def report(self, job: Job, trial: Trial) -> TrialReport | None:
-        """What an ended job says of its trial; None while its log cannot be read to its end, as
-        where the platform cannot be reached just now.
+        """What an ended job says of its trial; None while its log and its results cannot be read to
+        their end, as where the platform cannot be reached just now.
         """
         ended = self.client.refresh_progress(job)
         if ended.status is Status.COMPLETE and not ended.reading.whole:
             return None
         settings = self.search.settings
-        found = report_of(self.client, ended, trial, settings, self.callbacks.read_values)
+        try:
+            found = report_of(self.client, ended, trial, settings, self.callbacks.read_values)
+        except Unreachable:
+            return None
         if self.callbacks.read_feedback is None:
             return found
         return replace(found, feedback=self.callbacks.read_feedback(ended))

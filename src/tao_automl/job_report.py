@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tao_automl.artifacts import scores_of, status_progress
 from tao_automl.decisions import Outcome, TrialReport
 from tao_automl.settings import SearchSettings
 from tao_automl.trial import Curve, Objective, Trial
@@ -32,7 +33,10 @@ def report_of(
     settings: SearchSettings,
     read_values: ReadValues | None = None,
 ) -> TrialReport:
-    """The report of a job that has ended. `read_values` takes the place of the progress reader."""
+    """The report of a job that has ended. `read_values` takes the place of the progress reader.
+    What it does not have is looked for in the files of the job's results. Raises Unreachable where
+    they cannot be asked.
+    """
     if job.status is Status.CANCELED:
         return TrialReport(trial.number, trial.rung, Outcome.STOPPED, reason="it was canceled")
     if job.status is Status.ERROR:
@@ -43,7 +47,7 @@ def report_of(
         trial.number,
         trial.rung,
         Outcome.COMPLETE,
-        values or {},
+        with_artifacts(client, job, settings, values or {}),
         reported=tuple(sorted({*progress.metrics, *progress.not_finite})),
         curve=curve_of(progress, settings.goals[0]),
     )
@@ -76,6 +80,21 @@ def values_of(progress: Progress, settings: SearchSettings) -> dict[str, float]:
         values.update(best_values(progress.history, settings.goals[0], names))
     values.update({name: math.nan for name in names if name in progress.not_finite})
     return values
+
+
+def with_artifacts(
+    client: Client, job: Job, settings: SearchSettings, values: Mapping[str, float]
+) -> dict[str, float]:
+    """The values, and for metrics that are missing those of status.json, metrics.json and
+    best_score.json among the results.
+    """
+    missing = {one.metric for one in settings.objectives} - values.keys()
+    if not missing:
+        return dict(values)
+    found = scores_of(client, job)
+    if progress := status_progress(client, job):
+        found = {**found, **values_of(progress, settings)}
+    return {**{name: found[name] for name in missing if name in found}, **values}
 
 
 def best_values(

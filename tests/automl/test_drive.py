@@ -402,3 +402,26 @@ def test_a_search_starts_from_what_an_earlier_one_found(client: Client) -> None:
     assert not tried & {trial.params["{lr}"] for trial in over.search.trials}
     with pytest.raises(SearchNotFound):
         begun(client, "echo {lr}", warm_start_from="nothing")
+
+
+def test_a_metric_that_the_log_does_not_have_is_read_from_the_files_of_the_results(
+    client: Client,
+) -> None:
+    command = """echo epoch 1/1 loss 0.5 rate {lr}; cd "$TAO_RESULTS_DIR"; mkdir train best
+    echo '{"epoch": 1, "kpi": {"val_acc": 0.25}}' > train/status.json
+    echo '{"epoch": 2, "kpi": {"val_acc": 0.375}}' >> train/status.json
+    echo '{"test": {"f1": 0.5}}' > metrics.json
+    echo '{"best_auc": 0.75, "note": "x"}' > best/best_score.json
+    """
+    goals = [
+        {"metric": "val_acc"}, {"metric": "f1"}, {"metric": "best_auc"},
+        {"metric": "loss", "at_most": 1},
+    ]  # fmt: skip
+    spec = JobSpec(command=command, gpu_count=0, name="files", keep_results=True)
+    settings = read_settings({"objectives": goals, "algorithm": "random", "max_trials": 1})
+    request = SearchRequest(spec, "local", settings, read_parameters(RATE))
+    over = drive(client, create(client, request).id)
+    assert over.status == "Complete", over.message
+    assert dict(over.search.trial(1).results[0].values) == {
+        "val_acc": 0.375, "f1": 0.5, "best_auc": 0.75, "loss": 0.5,
+    }  # fmt: skip
