@@ -398,7 +398,17 @@ class Driver:
         self.tell(())
         if self.search.ended and self.search.ended.status is EndStatus.STOPPED:
             end_jobs(self.client, self.stored)
+        self.remove_checkpoints()
         return self.stored
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints that a Complete search does not need, where it is told to."""
+        ended = self.search.ended
+        is_complete = ended is not None and ended.status is EndStatus.COMPLETE
+        if is_complete and self.search.settings.delete_intermediate_ckpt:
+            from tao_automl.retention import remove_checkpoints
+
+            remove_checkpoints(self.client, self.stored, jobs_of(self.client, self.stored.id))
 
     def commit(self, known: Known) -> None:
         """What the search makes of the news, kept before anything follows from it. If another

@@ -118,7 +118,7 @@ AUTOML_LAYERS = [
     {"stored"},
     {"recommendation", "network_schema", "report", "called", "result_text"},
     {"sessions", "session_settings", "told_results", "job_records", "evaluations"},
-    {"store", "artifacts"},
+    {"store", "artifacts", "retention"},
     {"job_report"},
     {"drive"},
     {"search_file", "views", "skill_search"},
@@ -128,7 +128,7 @@ AUTOML_LAYERS = [
 ]
 # These keep a search and carry it out, by the jobs of a client; the command is `tao automl`.
 AUTOML_EDGE = {
-    *("store", "artifacts", "job_report", "drive", "search_file", "views"),
+    *("store", "artifacts", "retention", "job_report", "drive", "search_file", "views"),
     *("sessions", "network_schema", "automl"),
     *("skill_search", "job_records", "workspace", "status_query", "runner", "runner_plan"),
 }

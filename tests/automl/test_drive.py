@@ -425,3 +425,21 @@ def test_a_metric_that_the_log_does_not_have_is_read_from_the_files_of_the_resul
     assert dict(over.search.trial(1).results[0].values) == {
         "val_acc": 0.375, "f1": 0.5, "best_auc": 0.75, "loss": 0.5,
     }  # fmt: skip
+
+
+def test_only_the_best_trials_checkpoints_are_left_where_the_search_deletes_the_others(
+    client: Client, tmp_path: Path
+) -> None:
+    """In the end: until then promotions go on from them."""
+    stored = trained(client, tmp_path / "book", max_trials=3, automl_delete_intermediate_ckpt=True)
+    over = drive(client, stored.id)
+    promoted = [trial for trial in over.search.trials if trial.rung == 1]
+    assert (over.status, len(promoted)) == ("Complete", 1)
+    best = jobs_of(client, over.id)[-1]
+    left = [
+        (job.id, Path(one.path).name)
+        for job in jobs_of(client, over.id)
+        for one in client.results(job.id).checkpoints
+    ]
+    assert left == [(best.id, "model_epoch_003.pth")]
+    assert status_json(client, over)["best"]["checkpoint"].endswith("model_epoch_003.pth")

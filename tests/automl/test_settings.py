@@ -51,6 +51,13 @@ from tao_automl.trial import Objective
         ("automl_retain_failed_artifacts", "retain_failed_artifacts", True),
         ("override_automl_disabled_params", "override_automl_disabled_params", False),
         ("train_sample_count", "train_sample_count", None),
+        ("num_train_samples", "train_sample_count", None),
+        ("train_samples", "train_sample_count", None),
+        ("dataset_size", "train_sample_count", None),
+        ("max_recommendations", "max_trials", 20),
+        ("experiment_id", "experiment_id", ""),
+        ("final_evaluation", "final_evaluation", None),
+        ("final_evaluation_record_path", "final_evaluation_record_path", ""),
         ("llm_endpoint", "llm_endpoint", ""),
         ("base_url", "llm_endpoint", ""),
         ("model", "llm_model", ""),
@@ -162,6 +169,21 @@ def test_objectives_have_limits_weights_and_scales() -> None:
         Objective("accuracy", "maximize", 2.0),
         Objective("latency", "minimize", 1.0, 10.0),
     )
+
+
+def test_the_latency_is_a_goal_of_its_own_with_its_own_words() -> None:
+    found = read_settings(
+        {
+            "metric": "accuracy", "metric_weight": 2, "metric_scale": 0.5, "multi_objective": True,
+            "include_latency": True, "latency_metric": "seconds", "latency_direction": "minimize",
+            "latency_weight": 3, "latency_scale": 10,
+        }
+    )  # fmt: skip
+    assert found.objectives == (
+        Objective("accuracy", "maximize", 2.0, 0.5),
+        Objective("seconds", "minimize", 3.0, 10.0),
+    )
+    assert read_settings({"latency_objective": True}).objectives[1].metric == "latency"
 
 
 def test_a_key_is_known_and_never_kept() -> None:
