@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 from support.dockerd.dockerd_here import PYTHON
-from tao_automl.drive import SearchRequest, create, drive, jobs_of
+from tao_automl.drive import SearchRequest, create, jobs_of
 from tao_automl.settings import read_settings
 from tao_automl.space.search_block import read_parameters
+from tao_automl.store import SearchStore
 from tao_sdk import Client, JobSpec
 
 TRAINER = """
@@ -25,7 +30,12 @@ for epoch in range(done + 1, last + 1):
 """
 
 
-def test_a_search_in_rungs_trains_no_epoch_twice(client: Client) -> None:
+MOST_TRIALS = int(os.environ.get("TAO_SOAK_TRIALS", "3"))  # `make soak` tries twelve
+
+
+def test_a_search_in_rungs_that_is_killed_at_each_commit_trains_no_epoch_twice(
+    client: Client,
+) -> None:
     train = {"num_epochs": 3, "lr": 0.05, "resume_training_checkpoint_path": ""}
     spec = JobSpec(
         image=PYTHON,
@@ -39,11 +49,21 @@ def test_a_search_in_rungs_trains_no_epoch_twice(client: Client) -> None:
         keep_results=True,
     )
     settings = read_settings(
-        {"metric": "accuracy", "algorithm": "asha", "seed": 3, "max_trials": 3, "max_epochs": 3,
-         "max_concurrent": 3}
+        {"metric": "accuracy", "algorithm": "asha", "seed": 3, "max_trials": MOST_TRIALS,
+         "max_epochs": 3, "max_concurrent": 3}
     )  # fmt: skip
     space = read_parameters({"train.lr": {"min": 0.01, "max": 0.1, "log": False}})
-    over = drive(client, create(client, SearchRequest(spec, "docker", settings, space)).id)
+    stored = create(client, SearchRequest(spec, "docker", settings, space))
+    done = subprocess.run(
+        [sys.executable, "-m", "support.search_crash", str(client.store.path), stored.id],
+        env={**client.settings.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    over = SearchStore(client.store).get(stored.id)
     assert over.status == "Complete", json.dumps(over.search.to_json())
-    epochs = [entry.epoch for job in jobs_of(client, over.id) for entry in job.progress.history]
-    assert sorted(epochs) == [1, 1, 1, 2, 3]
+    jobs = jobs_of(client, over.id)
+    assert int(done.stdout) >= 2 * len(jobs)  # at least the row, and the ref
+    assert len(jobs) == over.search.jobs == MOST_TRIALS + MOST_TRIALS // 3
+    epochs = [entry.epoch for job in jobs for entry in job.progress.history]
+    assert sorted(epochs) == sorted([1] * MOST_TRIALS + [2, 3] * (MOST_TRIALS // 3))
