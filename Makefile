@@ -12,11 +12,12 @@ quick: setup
 test: check
 	tools/test
 
-# A thousand short jobs on a SLURM cluster that breaks meanwhile, and a runner killed at almost every request that it sends;
-# `make test` does a few of each.
+# A thousand short jobs on a SLURM cluster that breaks meanwhile, a runner killed at almost every request that it sends, and a
+# search whose driver is killed at each commit; `make test` does a few of each.
 soak: setup
 	TAO_SOAK_JOBS=1000 .venv/bin/python -m pytest tests/backends/slurm/test_slurm_soak.py
 	TAO_SOAK_KILLS=50 .venv/bin/python -m pytest tests/runner/bucket/test_bucket_kills.py
+	TAO_SOAK_TRIALS=12 .venv/bin/python -m pytest tests/backends/docker/test_docker_search.py tests/backends/slurm/test_slurm_search.py
 
 # Searches each parser of foreign words for FUZZ_SECONDS (60). atheris has wheels for few interpreters: only this target wants it.
 fuzz: setup

@@ -9,26 +9,12 @@ import sys
 from pathlib import Path
 
 from support.dockerd.dockerd_here import PYTHON
+from support.search_trainer import TRAINER
 from tao_automl.drive import SearchRequest, create, jobs_of
 from tao_automl.settings import read_settings
 from tao_automl.space.search_block import read_parameters
 from tao_automl.store import SearchStore
 from tao_sdk import Client, JobSpec
-
-TRAINER = """
-import json, os, sys
-spec = json.load(open(sys.argv[1]))
-resumed = spec["train"]["resume_training_checkpoint_path"]
-done = json.load(open(resumed)) if resumed else 0
-folder = os.path.join(spec["results_dir"], "train")
-os.makedirs(folder, exist_ok=True)
-last = spec["train"]["num_epochs"]
-for epoch in range(done + 1, last + 1):
-    print(f"epoch {epoch}/{last} accuracy {spec['train']['lr'] * epoch:.6f}", flush=True)
-    with open(os.path.join(folder, f"model_epoch_{epoch:03}.pth"), "w") as file:
-        json.dump(epoch, file)
-"""
-
 
 MOST_TRIALS = int(os.environ.get("TAO_SOAK_TRIALS", "3"))  # `make soak` tries twelve
 
