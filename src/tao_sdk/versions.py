@@ -8,7 +8,6 @@ directory.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -197,6 +196,8 @@ def _is_nearly(name: str, known: str) -> bool:
     """True if each word of a key is nearly that of the other. Two images of one group, such as
     `tao_toolkit.pyt` and `tao_toolkit.deploy`, are not one another mistyped.
     """
+    import difflib
+
     words, others = _WORD.findall(name.lower()), _WORD.findall(known.lower())
     return len(words) == len(others) and all(
         difflib.SequenceMatcher(None, word, other).ratio() >= _LIKE

@@ -355,7 +355,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def modules_loaded_by(statement: str) -> list[str]:
-    script = f"import sys; {statement}; print('\\n'.join(sys.modules))"
+    script = f"import sys\n{statement}\nprint(*sys.modules, sep='\\n')"
     answer = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
@@ -384,12 +384,33 @@ AFTER_THE_FIRST_WORDS = (
 )  # fmt: skip
 
 
-def test_tao_run_loads_what_watches_a_job_only_after_its_first_words() -> None:
-    """They are a quarter of what is loaded, and a person waits for the rest."""
-    loaded = modules_loaded_by(
-        "import tao_sdk.cli.main, tao_sdk.cli.submit, tao_sdk.client.opening, tao_sdk.engine.prepare"
-    )
-    assert not set(AFTER_THE_FIRST_WORDS) & set(loaded)
+FOR_DATA_OR_A_JOB_FILE = (
+    "concurrent.futures", "difflib", "socket", "tao_sdk.cli.show", "tao_sdk.client.carried_files",
+    "tao_sdk.client.document", "tao_sdk.client.job_file", "tao_sdk.engine.input_findings",
+    "tao_sdk.engine.waiting", "tao_sdk.model.activity", "tao_sdk.model.config_file",
+    "tao_sdk.model.diagnosis", "tao_sdk.model.idempotency", "tao_sdk.model.machines",
+    "tao_sdk.net.s3_words", "tao_sdk.payload.declared", "tao_sdk.payload.entrypoint",
+    "tao_sdk.versions",
+)  # fmt: skip
+UNTIL_THE_FIRST_WORDS = """
+from tao_sdk.cli.first_words import FirstWords
+from tao_sdk.cli.main import run
+FirstWords.tell = lambda *_: (print(*sys.modules, sep="\\n"), sys.exit())
+run(["run", "--gpus", "0", "--", "true"])
+"""
+
+
+def test_tao_run_of_a_plain_command_loads_only_what_its_first_words_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person waits for all that is loaded until then. What watches a job comes later; what reads
+    data and job files is for jobs that have some.
+    """
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TAO_SDK_STATE_DIR", str(tmp_path))
+    loaded = {*modules_loaded_by(UNTIL_THE_FIRST_WORDS)}
+    assert "tao_sdk.engine.prepare" in loaded
+    assert not {*AFTER_THE_FIRST_WORDS, *FOR_DATA_OR_A_JOB_FILE} & loaded
 
 
 FOR_FEW_LISTS = (

@@ -15,8 +15,7 @@ import shlex
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import IO
+from typing import IO, NamedTuple
 
 from tao_sdk.model.errors import PathNotFound
 
@@ -44,8 +43,7 @@ class LeadsOut(PathNotFound):
         )
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(NamedTuple):
     """The place a path leads to: an open folder, and a name in it ("." for the folder itself).
 
     `below` is its path below the root.

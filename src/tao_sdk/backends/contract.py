@@ -12,22 +12,23 @@ A backend is generic in three frozen dataclasses of its own: Options (the caller
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from tao_sdk.backends.news import News, NoNews
-from tao_sdk.model.activity import Activity
-from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import AttemptRow
-from tao_sdk.model.machines import Machines
 from tao_sdk.model.observation import Observation, Outcome
 from tao_sdk.model.plan import Attempt, Plan, Ref, RequestT
 from tao_sdk.model.prepared_job import PreparedJob
-from tao_sdk.model.replica import Replica
+
+if TYPE_CHECKING:
+    from tao_sdk.model.activity import Activity
+    from tao_sdk.model.diagnosis import Diagnosis, Evidence
+    from tao_sdk.model.machines import Machines
+    from tao_sdk.model.replica import Replica
 
 OptionsT = TypeVar("OptionsT")
 FactsT = TypeVar("FactsT")
@@ -437,5 +438,7 @@ def cancel_side_by_side(
 
     if len(refs) == 1:
         return {refs[0]: answer(refs[0])}
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(max(1, min(most, len(refs))), thread_name_prefix="tao-cancel") as pool:
         return dict(zip(refs, pool.map(answer, refs), strict=True))

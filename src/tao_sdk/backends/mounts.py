@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from tao_sdk.model.fields import FieldError
 from tao_sdk.model.finding import Finding, Severity
@@ -16,8 +15,7 @@ MODES = {"": False, "rw": False, "ro": True, "z": False, "Z": False}
 EXAMPLE = "Write src:dst, src:dst:ro, {source: src, target: dst}, or {src: {bind: dst, mode: ro}}."
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(NamedTuple):
     """One mount in the container.
 
     `source` is the name of a volume if `volume` is set, else an absolute path of the host.

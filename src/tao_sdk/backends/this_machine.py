@@ -7,19 +7,21 @@ import hashlib
 import math
 import os
 import shutil
-import socket
 import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tao_sdk.backends.below import Below, LeadsOut, refuse_endless
 from tao_sdk.backends.contract import Files, FileStat
 from tao_sdk.model.errors import PathNotFound, Unreachable
-from tao_sdk.model.machines import GPU_QUERY, Gpu, parse_gpus
 from tao_sdk.net.address import find
 from tao_sdk.transports.process import NotStarted, output
+
+if TYPE_CHECKING:
+    from tao_sdk.model.machines import Gpu
 
 NVIDIA_SMI_SECONDS = 30.0  # a sleeping driver takes seconds to wake
 BLOCK = 512  # bytes that st_blocks counts in
@@ -29,6 +31,8 @@ SWAPPED = (errno.EISDIR, errno.ELOOP, errno.ENXIO)
 
 def gpus_here(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
     """Return (the GPUs that nvidia-smi shows, "") or (no GPUs, why it cannot show them)."""
+    from tao_sdk.model.machines import GPU_QUERY, parse_gpus
+
     if shutil.which(GPU_QUERY[0], path=environ.get("PATH", os.defpath)) is None:
         return (), "nvidia-smi is not installed here."
     try:
@@ -53,8 +57,8 @@ def this_machine() -> str:
     try:
         machine = Path("/etc/machine-id").read_bytes().strip()
     except OSError:
-        return socket.gethostname()
-    return f"{socket.gethostname()}-{hashlib.sha256(machine).hexdigest()[:8]}"
+        return os.uname().nodename
+    return f"{os.uname().nodename}-{hashlib.sha256(machine).hexdigest()[:8]}"
 
 
 def room_left(folder: str) -> float:

@@ -6,7 +6,6 @@ Not here: what to type instead (usage_advice.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 import click
 
@@ -56,6 +55,8 @@ def unknown_flag_words(error: click.NoSuchOption) -> str:
     """The message for an unknown flag, with the flags that are much like it. The flags that click
     guesses may have only a letter in common (`--args` for `--lr`).
     """
+    from difflib import get_close_matches
+
     known = list(error.possibilities or ())
     near = get_close_matches(error.option_name, known, cutoff=LIKE)
     guess = f" Did you mean {one_of(near)}?" if near else ""

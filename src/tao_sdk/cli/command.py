@@ -17,7 +17,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from tao_sdk.cli.output import Output
 from tao_sdk.cli.verbs import VERBS
@@ -27,6 +26,8 @@ from tao_sdk.model.status import Status
 from tao_sdk.model.units import parse_duration
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from tao_sdk.client import Client
 
 Verb = Callable[..., "int | None"]
@@ -128,6 +129,8 @@ class JobId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  gen
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         try:
             with open_client(ctx.params.get("state_file"), begins=False) as client:
                 jobs = client.list_jobs(look=False)
@@ -149,6 +152,8 @@ class StatusName(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         return [CompletionItem(name) for name in self.NAMES if name.startswith(incomplete.lower())]
 
     def convert(
@@ -213,6 +218,8 @@ class Platform(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         from tao_sdk.client.place_names import place_names
 
         return [CompletionItem(name) for name in place_names() if name.startswith(incomplete)]

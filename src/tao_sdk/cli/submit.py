@@ -433,9 +433,9 @@ def with_mount_lines(checked: Checked, mount_line: Callable[[str], str]) -> Chec
 
 def told(out: Output, submission: Submission) -> Job:
     """Print the findings and notes of a submission, and return its job."""
-    from tao_sdk.cli import show
-
     for finding in submission.findings:
+        from tao_sdk.cli import show
+
         out.aside(show.finding(finding), {"finding": finding.to_json()})
     if submission.repeated:
         note = " ".join(submission.notes)

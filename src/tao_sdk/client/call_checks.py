@@ -37,11 +37,11 @@ def suggests_arguments(method: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(method)
     def checked(*args: P.args, **keywords: P.kwargs) -> R:
-        from difflib import get_close_matches
-
         for name in keywords:
             if name in known:
                 continue
+            from difflib import get_close_matches
+
             meant = get_close_matches(name, known, n=1)
             if meant:
                 what = f"{method.__name__}() has no argument {name!r}."
@@ -77,9 +77,12 @@ def read_job(
         if is_job_file(spec):
             advice = JOB_FILE_ADVICE.format(path=spec)
         raise UsageError(what, "", advice)
+    spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
+    if not spec.files:
+        return spec
     from tao_sdk.client.carried_files import with_contents
 
-    return with_contents(spec if isinstance(spec, JobSpec) else read_spec(spec))
+    return with_contents(spec)
 
 
 def is_job_file(given: Any) -> bool:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,10 +21,8 @@ from tao_sdk.engine import hooks, submit
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.place_facts import ask_or_assume
 from tao_sdk.engine.side_by_side import in_threads, side_by_side, submits_at_once
-from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.errors import PathNotFound, TaoError, UsageError
-from tao_sdk.model.idempotency import check_key
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from tao_sdk.client.waiting import Follower
     from tao_sdk.engine.logs import LogView
     from tao_sdk.engine.prepare import Planned, Request
+    from tao_sdk.engine.waiting import SharedLooks
     from tao_sdk.model.activity import Activity
     from tao_sdk.model.comparison import Comparison
     from tao_sdk.model.diagnosis import Diagnosis
@@ -108,8 +107,6 @@ class Client:
         self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         self.engine = Engine(self.settings, open_store(state_file, self.settings.state_dir))
-        self._looks = SharedLooks(self.engine, look_only)
-        self._readings = SharedLooks(self.engine, look_and_read)
         self._callbacks = hooks.Callbacks(epoch_milestone_interval)
         self._background = BackgroundWatch(self.engine, self._callbacks, poll_interval)
         self._watch = watch
@@ -120,6 +117,20 @@ class Client:
     def store(self) -> Store:
         """The store of jobs and events. Reading it asks no backend."""
         return self.engine.store
+
+    @cached_property
+    def _looks(self) -> SharedLooks:
+        """The looks at single jobs, without their logs."""
+        from tao_sdk.engine.waiting import SharedLooks
+
+        return SharedLooks(self.engine, look_only)
+
+    @cached_property
+    def _readings(self) -> SharedLooks:
+        """The looks at single jobs, with their logs."""
+        from tao_sdk.engine.waiting import SharedLooks
+
+        return SharedLooks(self.engine, look_and_read)
 
     def __enter__(self) -> Self:
         return self
@@ -171,6 +182,8 @@ class Client:
         UsageError for `keywords`, as fields belong into the spec, and for the key of another job.
         """
         if idempotency_key is not None:
+            from tao_sdk.model.idempotency import check_key
+
             check_key(idempotency_key)
         spec = call_checks.read_job("submit", spec, keywords)
         platform = platform or self._own_place("submit")
@@ -487,6 +500,8 @@ class Client:
 
     def polite_seconds(self, job: Job) -> float:
         """The shortest polite interval, in seconds, between two queries of the job's backend."""
+        from tao_sdk.engine.waiting import endpoint_of, polite_seconds
+
         return polite_seconds(self.engine, endpoint_of(job))
 
     # Logs

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.versions import image_keys, load_manifest, looks_like_key, near_key
 
 
 def with_image(spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
@@ -17,6 +16,10 @@ def with_image(spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
 
     Raises ManifestError if the list of keys cannot be read.
     """
+    if not spec.image:
+        return spec, ()
+    from tao_sdk.versions import image_keys, load_manifest, looks_like_key, near_key
+
     if not looks_like_key(spec.image):
         return spec, ()
     images = image_keys(load_manifest())

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.job_settings import is_short_for
@@ -19,8 +19,7 @@ Tree = dict[str, Any]
 MOST_SEARCHED = 10_000  # keys of a spec that are searched for one of that name
 
 
-@dataclass(frozen=True)
-class SetSpec:
+class SetSpec(NamedTuple):
     """A spec with values set, and notes about them."""
 
     spec: JobSpec

@@ -5,7 +5,6 @@ on this machine.
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -24,7 +23,7 @@ def this_process() -> str:
     """
     pid = int(Path("/proc/self").resolve().name)
     return SEPARATOR.join(
-        [socket.gethostname(), _boot(), str(pid), _start_of(pid), os.urandom(4).hex()]
+        [os.uname().nodename, _boot(), str(pid), _start_of(pid), os.urandom(4).hex()]
     )
 
 
@@ -72,7 +71,7 @@ def kept(store: Store, name: str, owner: str, seconds: float) -> Generator[None]
 def is_dead(owner: str) -> bool:
     """True only if that can be seen from here: same machine, same boot, and the process is gone."""
     host, boot, pid, start, _ = owner.split(SEPARATOR)
-    if (host, boot) != (socket.gethostname(), _boot()):
+    if (host, boot) != (os.uname().nodename, _boot()):
         return False
     return _start_of(int(pid)) != start
 

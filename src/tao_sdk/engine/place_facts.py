@@ -7,8 +7,7 @@ and says so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tao_sdk.backends.contract import AnyBackend, AssumesFacts
 from tao_sdk.model.errors import (
@@ -25,8 +24,7 @@ NOT_ASKED = "plan.not_asked"
 NO_ANSWER = (Unreachable, LoginUnusable, ControllerSilent)
 
 
-@dataclass(frozen=True)
-class PlaceFacts:
+class PlaceFacts(NamedTuple):
     """The backend's facts. `findings` says why they are assumed; () where the place answered."""
 
     facts: Any

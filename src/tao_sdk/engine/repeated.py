@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.fields import plain_value
-from tao_sdk.model.idempotency import SubmitKey
 from tao_sdk.model.spec import checked
 
 if TYPE_CHECKING:
     from tao_sdk.engine.prepare import Request
+    from tao_sdk.model.idempotency import SubmitKey
 
 
 def key_of(request: Request) -> SubmitKey | None:
     """The request's key, with a digest of the request; None for a request without a key."""
     if request.idempotency_key is None:
         return None
+    from tao_sdk.model.idempotency import SubmitKey
+
     return SubmitKey(request.idempotency_key, digest_of(request))
 
 

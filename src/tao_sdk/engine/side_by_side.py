@@ -6,7 +6,6 @@ Not here: calls that only ask (backends/asking.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextvars import Context, copy_context
 from threading import Condition
 from typing import TypeVar
@@ -54,6 +53,8 @@ def in_threads(
     begins.
     """
 
+    from concurrent.futures import ThreadPoolExecutor
+
     under_way = UnderWay()
 
     def in_context(context: Context, subject: Subject) -> Answer | TaoError:
@@ -84,6 +85,8 @@ class UnderWay:
     def __enter__(self) -> None:
         with self._changed:
             if self._closed:
+                from concurrent.futures import CancelledError
+
                 raise CancelledError
             self._count += 1
 

@@ -31,7 +31,6 @@ from tao_sdk.model.errors import (
 )
 from tao_sdk.model.fields import plain_value, settings_of
 from tao_sdk.model.finding import Finding, Severity, refuse_errors
-from tao_sdk.model.idempotency import SubmitKey
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.reasons import Reason
@@ -41,6 +40,7 @@ from tao_sdk.store import NewEvent
 
 if TYPE_CHECKING:
     from tao_sdk.engine.prepare import Planned, Request
+    from tao_sdk.model.idempotency import SubmitKey
 
 SUBMIT_LEASE_SECONDS = 120.0  # after them, another client may finish an abandoned submit
 GRACE = timedelta(seconds=10)

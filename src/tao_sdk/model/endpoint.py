@@ -7,7 +7,6 @@ reach a place again. Not here: the file itself (config_file.py), and which platf
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -134,6 +133,8 @@ def setting_named(platform: str, line: Line) -> str:
         )
     if known is None:
         return wanted
+    import difflib
+
     keys = [key_of(platform, setting) for setting in known]
     near = difflib.get_close_matches(line.key.lower(), keys, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(['platform', *keys])}."

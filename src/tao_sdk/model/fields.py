@@ -10,10 +10,9 @@ import dataclasses
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from inspect import cleandoc
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.units import format_duration, parse_duration, parse_size
@@ -36,8 +35,7 @@ OTHER_NAMES: Mapping[str, str] = {
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """The way a value of a field is read. `read` raises ValueError or TypeError for a value that is
     not allowed.
     """
@@ -121,6 +119,10 @@ def _read_mapping(value: Any) -> dict[str, Any]:
     return dict(cast(Mapping[str, Any], value))
 
 
+def _read_anything(value: Any) -> Any:
+    return value
+
+
 def _read_map_of_text(value: Any) -> dict[str, Any]:
     from tao_sdk.model.secrets import Secret, SecretRef
 
@@ -154,7 +156,7 @@ MAP_OF_TEXT = Kind(
     pairs=True,
 )
 MAPPING = Kind("a mapping", _read_mapping, {"type": "object"}, flag=False)
-ANYTHING = Kind("anything", lambda value: value, {}, flag=False)
+ANYTHING = Kind("anything", _read_anything, {}, flag=False)
 
 
 def integer(least: int) -> Kind:

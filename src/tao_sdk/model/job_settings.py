@@ -10,7 +10,6 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, cast
 
@@ -195,6 +194,8 @@ def near_setting(known: Iterable[str], word: str) -> str:
     """The flat name whose last part is like the word, or that the word abbreviates; "" if there is
     none. The word itself means no setting.
     """
+    from difflib import get_close_matches
+
     last_parts = {re.split(r"[. ]", name)[-1].lstrip("-"): name for name in known}
     short = [name for part, name in last_parts.items() if is_short_for(word, part)]
     near = get_close_matches(word, last_parts, n=1, cutoff=0.7)

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tao_sdk.model.clock import from_iso, to_iso
 from tao_sdk.model.pace import Pace
 from tao_sdk.model.progress import Progress
 
 
-@dataclass(frozen=True)
-class FilePlace:
+class FilePlace(NamedTuple):
     """A file, and the number of bytes of it that were read."""
 
     path: str = ""

@@ -8,7 +8,6 @@ Not here: which values are better (model/progress.py), which settings a job has
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from functools import reduce
 
 from tao_sdk.model.errors import UsageError
@@ -154,6 +153,8 @@ def unknown_order(order: str, jobs: Sequence[Job]) -> UsageError:
 
 def near_metric(word: str, jobs: Iterable[Job]) -> str:
     """The metric of these jobs that is like the word, or begins with it; "" if there is none."""
+    from difflib import get_close_matches
+
     known = metrics_of(job.progress for job in jobs)
     near = get_close_matches(word.lower(), known, n=1, cutoff=0.7)
     begun = [name for name in known if word and name.startswith(word.lower())]
@@ -162,6 +163,8 @@ def near_metric(word: str, jobs: Iterable[Job]) -> str:
 
 def near_fixed(word: str) -> str:
     """The fixed order that is like the word; "" if there is none."""
+    from difflib import get_close_matches
+
     return next(iter(get_close_matches(word.lower(), FIXED_ORDERS, n=1, cutoff=0.7)), "")
 
 

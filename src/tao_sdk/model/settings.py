@@ -138,7 +138,7 @@ class Settings:
         """The chosen profile of config.yaml. Raises UsageError if TAO_PROFILE names one that is not
         there.
         """
-        named, profiles = self.environ.get("TAO_PROFILE"), self._config.profiles
+        named, profiles = self.environ.get("TAO_PROFILE"), self._profiles
         if named and named not in profiles:
             known = f"{self.config_file} has: {', '.join(profiles) or 'none'}."
             advice = "Set TAO_PROFILE to one of them, or unset it."
@@ -148,20 +148,29 @@ class Settings:
     @property
     def endpoints(self) -> Mapping[str, NamedEndpoint]:
         """The endpoints that config.yaml names. The registry decides if their platforms exist."""
+        if self._config is None:
+            return {}
         return self._config.endpoints
+
+    @property
+    def _profiles(self) -> Mapping[str, Mapping[str, str]]:
+        if self._config is None:
+            return {}
+        return self._config.profiles
 
     @property
     def config_file(self) -> Path:
         return self.config_dir / "config.yaml"
 
     @cached_property
-    def _config(self) -> Config:
-        from tao_sdk.model.config_file import Config, read_config
-
+    def _config(self) -> Config | None:
+        """The content of config.yaml; None if there is no such file."""
         with reading_config(self.config_file):
             if self.config_file.is_file():
+                from tao_sdk.model.config_file import read_config
+
                 return read_config(self.config_file)
-        return Config()
+        return None
 
 
 def own_home() -> Path:

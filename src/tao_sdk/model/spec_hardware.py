@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from tao_sdk.model.finding import Finding, warning
 from tao_sdk.model.spec import JobSpec
@@ -28,8 +27,7 @@ LITTLE_SHM = 1 << 30  # bytes
 LEAVE_OUT = "The program would fail, or wait for what it does not get."
 
 
-@dataclass(frozen=True)
-class ToldHardware:
+class ToldHardware(NamedTuple):
     """The hardware that one section of a spec tells the program. 0: it says nothing."""
 
     key: str  # where it stands, such as train.num_gpus

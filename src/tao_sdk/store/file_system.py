@@ -7,7 +7,7 @@ WAL needs memory that all processes with the database share. No network file sys
 from __future__ import annotations
 
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 NETWORK = frozenset(
     (
@@ -38,18 +38,22 @@ def file_system_of(path: str, mountinfo: str) -> str:
     """The type of the file system that holds `path`: that of the longest mount point above it, and
     of the last one if several are as long.
     """
-    deepest, nearest_file_system = -1, ""
+    longest, nearest_file_system = 0, ""
     for mount_point, file_system in map(_parse_mount, mountinfo.splitlines()):
-        depth = len(mount_point.parts)
-        if depth >= deepest and PurePosixPath(path).is_relative_to(mount_point):
-            deepest, nearest_file_system = depth, file_system
+        if len(mount_point) >= longest and lies_below(path, mount_point):
+            longest, nearest_file_system = len(mount_point), file_system
     return nearest_file_system
 
 
-def _parse_mount(line: str) -> tuple[PurePosixPath, str]:
+def lies_below(path: str, mount_point: str) -> bool:
+    """True if an absolute path is the mount point or lies below it."""
+    return f"{path}/".startswith(f"{mount_point.rstrip('/')}/")
+
+
+def _parse_mount(line: str) -> tuple[str, str]:
     """(mount point, type) of a line of mountinfo; proc_pid_mountinfo(5) names the fields."""
     before, _, after = line.partition(" - ")
-    return PurePosixPath(_decode_octal(before.split(" ")[4])), after.split(" ")[0]
+    return _decode_octal(before.split(" ")[4]), after.split(" ")[0]
 
 
 def _decode_octal(text: str) -> str:

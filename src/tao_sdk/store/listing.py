@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tao_sdk.model.status import Status
 from tao_sdk.store.records import ENDPOINT, JOB_FIELDS
@@ -21,8 +22,7 @@ LIVE = tuple(status for status in Status if not status.terminal)
 LIVE_WORDS = tuple(status.value for status in LIVE)
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(NamedTuple):
     """SQL and its parameters."""
 
     sql: str

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tao_sdk.model.plan import Attempt
 from tao_sdk.store.log_segments import ASIDE, GZ, compress, read_segment, size_of
@@ -26,8 +25,7 @@ SMALL = 4096  # bytes; a smaller segment would take no less disk if compressed
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Consecutive bytes of the copy: a segment's file, or the line in place of missing bytes."""
 
     size: int

@@ -19,10 +19,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.model.errors import JobNotFound, KeyInUse, StoreError, UsageError
-from tao_sdk.model.idempotency import SubmitKey
 from tao_sdk.model.job import AttemptRow, Endpoint, Event, Job
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.spec import is_unicode
@@ -46,6 +45,9 @@ from tao_sdk.store.records import (
     MUTABLE_COLUMNS,
     NewEvent,
 )
+
+if TYPE_CHECKING:
+    from tao_sdk.model.idempotency import SubmitKey
 
 log = logging.getLogger("tao_sdk.store")
 Jobs = list[Job]  # aliases, because in the class `list` is the verb

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.contract import (
     Backend,
@@ -30,7 +30,7 @@ from tao_sdk.backends.job_environment import grace_text, revealed
 from tao_sdk.backends.local import logs, parse, render
 from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
-from tao_sdk.backends.local.job import activity, input_links, sight
+from tao_sdk.backends.local.job import input_links, sight
 from tao_sdk.backends.local.job.ending import Ending, wait_for_all
 from tao_sdk.backends.local.job.folder import Folder, create_file, take_lock
 from tao_sdk.backends.local.news import LocalNews
@@ -48,11 +48,8 @@ from tao_sdk.backends.refusals import (
     still_runs,
 )
 from tao_sdk.backends.this_machine import LocalFiles, free_here, gpus_here, room_left, this_machine
-from tao_sdk.model.activity import Activity
-from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.finding import Finding
-from tao_sdk.model.machines import Machines
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
@@ -61,6 +58,11 @@ from tao_sdk.model.units import format_size
 from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports.process import NotStarted
 from tao_sdk.transports.process_tree import RecentTree
+
+if TYPE_CHECKING:
+    from tao_sdk.model.activity import Activity
+    from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
+    from tao_sdk.model.machines import Machines
 
 STALE_SECONDS = 600.0  # age after which leftovers of an interrupted submit or release are removed
 MARGIN = timedelta(seconds=5)  # beyond the grace, for the end to become visible
@@ -106,6 +108,8 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return render.plan(job, options, facts, attempt)
 
     def machines(self, plan: Plan[LocalRequest]) -> Machines:
+        from tao_sdk.model.machines import Machines
+
         gpus, unseen = gpus_here(self.settings.environ)
         results = look.nearest_folder(Path(plan.results_dir))
         return Machines(gpus, unseen, free=free_here(str(results)))
@@ -315,6 +319,8 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return [Ending(folder, grace.total_seconds())]
 
     def evidence(self, ref: Ref) -> Evidence:
+        from tao_sdk.model.diagnosis import Evidence
+
         must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         seen = self.observe_one(ref, sight.Sight())
@@ -322,6 +328,8 @@ class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
         return Evidence.of_observation(seen, (*events, *disk_events(folder.path)))
 
     def activity(self, ref: Ref) -> Activity:
+        from tao_sdk.backends.local.job import activity
+
         must_live_at(self.endpoint, ref)
         seen = activity.look_at(self.folder(ref.attempt))
         gpus = look.gpus_in_use(self.settings.environ, str(self.home), ref.attempt.job_id)
@@ -458,6 +466,8 @@ def results_dir(ref: Ref) -> str:
 
 def disk_events(folder: str) -> Iterator[NodeEvent]:
     """Yield an event if the disk of a job's log is full: the log itself had no space to say so."""
+    from tao_sdk.model.diagnosis import NodeEvent
+
     if (left := room_left(folder)) < FULL:
         yield NodeEvent(
             "DiskFull",

@@ -17,17 +17,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.local.facts import Gpu
 from tao_sdk.backends.outcome import json_object
 from tao_sdk.model import words
-from tao_sdk.model.activity import GpuUse
-from tao_sdk.model.diagnosis import NodeEvent
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_duration
 from tao_sdk.model.words import UNEXPLAINED, Why
+
+if TYPE_CHECKING:
+    from tao_sdk.model.activity import GpuUse
+    from tao_sdk.model.diagnosis import NodeEvent
 
 NAMED_PIDS = 16  # the most pids in a message
 KILLED = 128 + signal.SIGKILL  # the exit code of a shell or the runner if its command was killed
@@ -257,6 +259,8 @@ def canceled_record(started: float | None, ended_at: float) -> dict[str, Any]:
 
 def node_events(seen: Observation, record: Mapping[str, Any] | None) -> Iterator[NodeEvent]:
     """Yield the machine's effects on the job, under names that a program can test."""
+    from tao_sdk.model.diagnosis import NodeEvent
+
     if record is not None:
         yield from recorded_events(record)
     if name := LOST_EVENTS.get(seen.reason_code):
@@ -265,6 +269,8 @@ def node_events(seen: Observation, record: Mapping[str, Any] | None) -> Iterator
 
 def recorded_events(record: Mapping[str, Any]) -> Iterator[NodeEvent]:
     """Yield events from the exit record: kills by the kernel, or by something outside."""
+    from tao_sdk.model.diagnosis import NodeEvent
+
     if record["oom_kills"] and was_killed(record):
         yield NodeEvent(
             "OOMKilled",
@@ -359,6 +365,8 @@ def gpu_uses(text: str) -> dict[str, GpuUse]:
 
     Such a line is `0, GPU-1f..., 35 %, 1234 MiB`.
     """
+    from tao_sdk.model.activity import GpuUse
+
     uses: dict[str, GpuUse] = {}
     for index, uuid, share, memory in read_rows(text, 4):
         use = GpuUse(int(index), leading_number(share), leading_number(memory) or 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import shutil
@@ -10,17 +9,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tao_sdk.backends.local import parse, render
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.job import gpu_locks, input_links
 from tao_sdk.backends.local.options import LocalOptions
-from tao_sdk.model.activity import GpuUse
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.units import format_size
 from tao_sdk.transports.process import NotStarted, output
+
+if TYPE_CHECKING:
+    from tao_sdk.model.activity import GpuUse
 
 MOST_NAMES = 1000  # the most names of a folder to compare with a misspelt one
 NVIDIA_SMI_SECONDS = 30.0  # a sleeping driver takes seconds to wake
@@ -73,6 +75,8 @@ def cluster_advice(scheme: str) -> str:
 
 def near_name(path: Path) -> str:
     """Advice for a missing path: its first missing name replaced by a similar existing one."""
+    import difflib
+
     there = nearest_folder(path)
     try:
         names = (

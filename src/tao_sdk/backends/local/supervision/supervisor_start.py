@@ -12,7 +12,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from tao_sdk.backends.local.supervision import fork_server
 from tao_sdk.transports.process import NotStarted
 
 BOOT = (
@@ -111,6 +110,8 @@ class ForkServer:
 
         Raises NotStarted, ServerGone and TimeoutError.
         """
+        from tao_sdk.backends.local.supervision import fork_server
+
         assert self.process.stdin
         request = os.fsencode(folder) + fork_server.FOLDER_END + message
         try:
@@ -120,6 +121,8 @@ class ForkServer:
             raise self.explain_end() from error
 
     def read_answer(self) -> str:
+        from tao_sdk.backends.local.supervision import fork_server
+
         assert self.process.stdout
         answers = self.process.stdout.fileno()
         answered = select.poll()
