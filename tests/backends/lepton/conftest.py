@@ -8,7 +8,6 @@ import pytest
 from support.ended_jobs import ending_jobs
 from support.lepton import lepton_here
 from support.lepton.rest_server import RestServer
-from tao_sdk.backends import by_name
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
 
@@ -25,12 +24,6 @@ def server() -> Iterator[RestServer]:
 @pytest.fixture
 def settings(server: RestServer, tmp_path: Path) -> Settings:
     return Settings({**lepton_here.surroundings(), "TAO_SDK_STATE_DIR": str(tmp_path / "state")})
-
-
-@pytest.fixture(autouse=True)
-def listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The platform is not listed yet: only these tests know its backend."""
-    monkeypatch.setitem(by_name.BUILT_IN, "lepton", "tao_sdk.backends.lepton.backend:LeptonBackend")
 
 
 @pytest.fixture

@@ -6,15 +6,11 @@
 # ended the command, and that the log is whole.
 
 exec 2>&1 # one stream, so that the last line is the last
-tao_end() { printf '\n%s %d %s\n' "$tao_mark" "$?" "${tao_late:+$tao_limit}"; }
-trap tao_end EXIT
+trap 'printf "\n%s %d %s\n" "$tao_mark" "$?" "${tao_late:+$tao_limit}"' EXIT
 hear_signals
-# A workspace kills what has not ended in time, and the last line with it. So what ignores SIGTERM is killed here first.
-tao_kill_late() ( # in a group of its own, which nobody waits for; -1 are all processes beside the first
-  set -m
-  { sleep "$tao_grace"; kill -KILL -- "-$$"; } &
-)
-trap 'tao_told=1; trap "" TERM; kill -TERM 0; tao_kill_late' TERM
+# A workspace kills what has not ended in time, and the last line with it. So what ignores SIGTERM is killed here first, by a
+# shell in a group of its own, which nobody waits for. Of the first process of a container, -$$ are all others.
+trap 'tao_told=1; trap "" TERM; kill -TERM 0; (set -m; { sleep "$tao_grace"; kill -KILL -- "-$$"; } &)' TERM
 [ -z "${tao_early:-}" ] || exit 143
 tao_resolves() {
   if command -v getent >/dev/null; then getent hosts "$1" >/dev/null 2>&1; return; fi
