@@ -19,7 +19,7 @@ EXTRAS = {
     "slurm": "tao_sdk.platforms.slurm",
     "kubernetes": "kubernetes, tao_sdk.platforms.kubernetes",
     "brev": "tao_sdk",
-    "lepton": "tao_sdk",
+    "lepton": "tao_sdk.platforms.lepton",
     "automl": "numpy, optuna, tao_automl",
 }
 

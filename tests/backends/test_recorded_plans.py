@@ -12,6 +12,7 @@ import pytest
 
 from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.backends.lepton.request import LeptonRequest
 from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.backends.slurm.render import plan_attempt
 from tao_sdk.backends.slurm.request import SlurmRequest
@@ -28,6 +29,7 @@ REQUESTS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "docker": DockerRequest.from_json,
     "slurm": SlurmRequest.from_json,
     "kubernetes": KubernetesRequest.from_json,
+    "lepton": LeptonRequest.from_json,
 }
 
 

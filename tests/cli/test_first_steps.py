@@ -28,7 +28,7 @@ def test_the_job_file_that_init_writes_runs_as_it_is(tao: Tao) -> None:
     assert "lr: 0.5" in tao("logs", ran.json_lines[-1]["id"]).out
 
 
-@pytest.mark.parametrize("platform", ["local", "docker", "slurm", "kubernetes"])
+@pytest.mark.parametrize("platform", ["local", "docker", "slurm", "kubernetes", "lepton"])
 def test_init_writes_a_valid_file_for_each_platform_with_what_was_asked(
     typed: Callable[..., Ran], tmp_path: Path, platform: str
 ) -> None:

@@ -33,7 +33,8 @@ def test_bytes_that_are_no_text_and_carriage_returns_pass_unchanged(
 ) -> None:
     job = run(client, place, f'python3 -c "{ODD}"')
     whole = b"".join(client.follow_logs(job))
-    assert whole == bytes(range(256)) * 40 + b"50 %\r60 %\rdone\n\xff\xfe no newline"
+    written = bytes(range(256)) * 40 + b"50 %\r60 %\rdone\n\xff\xfe no newline"
+    assert whole == (written.decode(errors="replace").encode() if place.text_logs else written)
 
 
 def test_what_a_python_program_prints_can_be_read_while_it_runs(
@@ -140,14 +141,16 @@ def test_a_log_of_150_mb_is_followed_whole_in_16_mb_of_memory(
 ) -> None:
     if place.rotates_logs:
         pytest.skip(f"{place.platform} removes the beginning of a long log before it is read")
-    line = "x" * 499
-    job = run(client, place, f"yes {line} | head -n 300000", time_limit=None)
+    line, lines = "x" * 499, 300_000
+    if place.text_logs:
+        lines //= 5  # they come as JSON, page by page
+    job = run(client, place, f"yes {line} | head -n {lines}", time_limit=None)
     argv = [sys.executable, "-c", FOLLOW, place.platform, str(tmp_path), job]
     env = {**place.environ(), "PYTHONPATH": str(TESTS)}
     answer = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=tmp_path, check=True)
     size, digest, grown_kb = answer.stdout.split()
-    assert int(size) == 150_000_000
-    assert digest == hashlib.sha256(f"{line}\n".encode() * 300_000).hexdigest()
+    assert int(size) == 500 * lines
+    assert digest == hashlib.sha256(f"{line}\n".encode() * lines).hexdigest()
     assert int(grown_kb) <= 16 * 1024
 
 

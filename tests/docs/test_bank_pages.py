@@ -34,7 +34,7 @@ NOT_RUN = {
     "tao-run-on-slurm/references/ssh-setup.md": {"": CLUSTER},
     "tao-run-on-slurm/references/slurm-storage.md": {"": CLUSTER},
     "tao-run-on-brev/SKILL.md": {"export DOCKER_HOST": ANOTHER_MACHINE},
-    "tao-run-on-lepton/SKILL.md": {"export DOCKER_HOST": ANOTHER_MACHINE},
+    "tao-run-on-lepton/SKILL.md": {"": CLUSTER},
     "tao-train-digits/SKILL.md": {"tao run --model digits --action train --platform": DAEMON},
 }
 ALL = [(page, block) for page in BANK_PAGES for block in blocks(page)]

@@ -453,9 +453,15 @@ def test_a_cluster_without_a_name_is_asked_for(check: Check) -> None:
     assert one_with(ran, "set SLURM_USER and SLURM_HOSTNAME").startswith("MISSING: ")
 
 
-@pytest.mark.parametrize("name", ["brev", "tao-run-on-lepton"])
-def test_a_platform_to_come_is_said_to_be_one(check: Check, name: str) -> None:
-    ran = check("--platform", name, "--format", "json")
+def test_a_workspace_that_is_not_named_is_asked_for(check: Check) -> None:
+    ran = check("--platform", "tao-run-on-lepton")
+    assert ran.code == 1
+    assert one_with(ran, "LEPTON_WORKSPACE_ID is not set").startswith("MISSING: ")
+    assert one_with(ran, "LEPTON_AUTH_TOKEN is not set").startswith("MISSING: ")
+
+
+def test_a_platform_to_come_is_said_to_be_one(check: Check) -> None:
+    ran = check("--platform", "brev", "--format", "json")
     (told,) = ran.json["findings"]
     assert (ran.code, told["code"]) == (1, "platform.not_built")
 

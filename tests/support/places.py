@@ -18,6 +18,7 @@ from support.cluster import cluster_files, cluster_here, cluster_images, known_h
 from support.dockerd import dockerd_here
 from support.kubernetes import kube_files, kube_here
 from support.kubernetes.kube_api import ApiError
+from support.lepton import lepton_here
 from support.servers import link_here
 from support.waiting import until
 from tao_sdk.client import Client
@@ -68,6 +69,7 @@ class Place:
     results_here: bool = True  # they lie below the caller's folder
     reads_results: bool = True  # without a bucket
     rotates_logs: bool = False  # a log that grows faster than it is read loses lines
+    text_logs: bool = False  # bytes in a log that are no UTF-8 become U+FFFD
     remembers: bool = False  # how a job ended that is there no more
     host: str = LOOPBACK  # where its jobs find a server of this computer
     network: Mapping[str, Any] = field(default_factory=dict[str, Any])  # options for that
@@ -281,4 +283,29 @@ def begin_evictions() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-PLACES = {"local": local, "docker": docker, "slurm": slurm, "kubernetes": kubernetes}
+def lepton(folder: Path) -> Place:
+    """Replicas see the files of this computer. The place fails when the job's node is lost."""
+    failing = folder / "failing"
+    if not failing.exists():
+        failing.mkdir()
+        lepton_here.lose_nodes_named_in(failing)
+    return Place(
+        "lepton",
+        folder / "state",
+        processes_of,
+        f"touch {failing}/$LEPTON_JOB_NAME; sleep 60",
+        spec={"image": "stand-in"},
+        surroundings=lepton_here.surroundings(),
+        text_logs=True,
+        results_here=False,
+        reads_results=False,
+    )
+
+
+PLACES = {
+    "local": local,
+    "docker": docker,
+    "slurm": slurm,
+    "kubernetes": kubernetes,
+    "lepton": lepton,
+}

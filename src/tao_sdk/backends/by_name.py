@@ -27,8 +27,9 @@ BUILT_IN = {
     "docker": "tao_sdk.backends.docker.backend:DockerBackend",
     "slurm": "tao_sdk.backends.slurm.backend:SlurmBackend",
     "kubernetes": "tao_sdk.backends.kubernetes.backend:KubernetesBackend",
+    "lepton": "tao_sdk.backends.lepton.backend:LeptonBackend",
 }
-NOT_BUILT = ("brev", "lepton")
+NOT_BUILT = ("brev",)
 # Platforms' own command lines. People type their subcommands to ours by habit.
 TOOLS = frozenset({"docker", "podman", "kubectl"})
 ALIASES = {"local-docker": "docker", "remote-docker": "docker", "k8s": "kubernetes"}

@@ -66,6 +66,11 @@ SETTINGS: Mapping[str, PlatformSettings] = {
         ),
         prefix="SLURM_",
     ),
+    "lepton": PlatformSettings(
+        where=("LEPTON_WORKSPACE_ID",),
+        own=("LEPTON_WORKSPACE_URL",),
+        prefix="LEPTON_",
+    ),
     "kubernetes": PlatformSettings(
         where=("TAO_K8S_CONTEXT", "KUBECONFIG"),
         shared=("TAO_K8S_NAMESPACE",),

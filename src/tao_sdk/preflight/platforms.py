@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from tao_sdk.preflight.access import Access, PlatformCheck
 from tao_sdk.preflight.docker_access import DockerAccess
 from tao_sdk.preflight.kubernetes_access import KubernetesAccess
+from tao_sdk.preflight.lepton_access import LeptonAccess
 from tao_sdk.preflight.local_access import LocalAccess
 from tao_sdk.preflight.slurm_access import SlurmAccess
 
@@ -15,6 +16,7 @@ PLATFORMS: Mapping[str, Callable[[PlatformCheck], Access]] = {
     "local-docker": DockerAccess,
     "slurm": SlurmAccess,
     "kubernetes": KubernetesAccess,
+    "lepton": LeptonAccess,
 }
 
 

@@ -40,6 +40,7 @@ MODULES = (
     "preflight/kubectl_trouble",
     "preflight/kubernetes_access",
     "preflight/launch",
+    "preflight/lepton_access",
     "preflight/local_access",
     "preflight/places",
     "preflight/platforms",

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -28,6 +28,7 @@ from tao_sdk.transports.http_session import Answer, Server, Session
 from tao_sdk.transports.kube_login import Credential, KubeLogin, refused_login
 from tao_sdk.transports.kubeconfig import Cluster
 from tao_sdk.transports.silence import Silence, seconds_left
+from tao_sdk.transports.web_connection import ConnectFailed, WebConnection
 
 CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
 LIST_SECONDS = 12.0  # a list of thousands takes the server a while
@@ -306,10 +307,6 @@ def unreachable(server: str, error: Exception, nothing_sent: bool = False) -> Un
 # Connections
 
 
-class ConnectFailed(OSError):
-    """No connection was made, so nothing was sent."""
-
-
 def connecting(
     cluster: Cluster, credential: Credential, environ: Mapping[str, str]
 ) -> Callable[[], HTTPConnection]:
@@ -318,7 +315,7 @@ def connecting(
     scheme, host, port = origin
     proxy = proxy_of(cluster, environ)
     context = tls_context(cluster, credential) if scheme == "https" else None
-    return lambda: KubeConnection(host, port, context, cluster.server_name, proxy)
+    return lambda: WebConnection(host, port, context, cluster.server_name, proxy)
 
 
 def proxy_of(cluster: Cluster, environ: Mapping[str, str]) -> tuple[str, int, str] | None:
@@ -330,36 +327,6 @@ def proxy_of(cluster: Cluster, environ: Mapping[str, str]) -> tuple[str, int, st
         what = f"The proxy {cluster.proxy.rpartition('@')[2]} of the kubeconfig cannot be used."
         raise Unreachable(what, "Only proxies with http:// can.", "Use one, or none.")
     return proxy_for(origin, {"https_proxy": cluster.proxy, "http_proxy": cluster.proxy})
-
-
-class KubeConnection(HTTPSConnection):
-    """A connection that raises ConnectFailed if it cannot be opened. A later break raises another
-    error.
-    """
-
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        context: ssl.SSLContext | None,
-        server_name: str,
-        proxy: tuple[str, int, str] | None,
-    ) -> None:
-        at = (proxy[0], proxy[1]) if proxy else (host, port)
-        super().__init__(*at, context=context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-        self._tls, self._name = context, server_name or host
-        if proxy:
-            self.set_tunnel(host, port, {"Proxy-Authorization": proxy[2]} if proxy[2] else {})
-
-    def connect(self) -> None:
-        try:
-            HTTPConnection.connect(self)  # with the tunnel, without TLS
-            if self._tls is not None:
-                self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
-        except ssl.SSLCertVerificationError:
-            raise
-        except (OSError, HTTPException) as error:
-            raise ConnectFailed(str(error) or type(error).__name__) from error
 
 
 def tls_context(cluster: Cluster, credential: Credential) -> ssl.SSLContext:

@@ -1,0 +1,1 @@
+"""Jobs of a DGX Cloud Lepton workspace."""

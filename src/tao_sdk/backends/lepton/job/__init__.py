@@ -1,0 +1,1 @@
+"""One attempt: its names, the job that is created for it, its start and its end."""

@@ -1,0 +1,163 @@
+"""Look: what a workspace is asked about jobs.
+
+A constant number of lists for any number of jobs, and one more question for each job that has newly
+ended: the workspace tells no exit code, the last line of the log does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+from tao_sdk.backends.asking import ask_side_by_side
+from tao_sdk.backends.lepton import parse
+from tao_sdk.backends.lepton.job import names
+from tao_sdk.backends.lepton.parse import JobEnd, Object
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.transports.rest import Rest, RestRefusal
+
+PAGE = 500  # jobs in one list, as many as the workspace gives
+ALIVE, ARCHIVE, ALL = "alive_only", "archive_only", "alive_and_archive"
+END_TIME = timedelta(seconds=30)  # how long the last lines of a log may be on their way
+UNSTARTED_TIME = timedelta(seconds=2)  # the same, of a job of which no replica is known
+END_LINES = 100  # lines that look like the last one
+
+
+class Look:
+    """The jobs of one workspace, and the ends that were read of them. Safe to use from several
+    threads.
+    """
+
+    def __init__(self, rest: Rest) -> None:
+        self.rest = rest
+        self._ends: dict[str, JobEnd] = {}  # by job id; only those that are whole
+        self._created: dict[Attempt, Object] = {}  # by this client, which lists may still lack
+
+    def list_jobs(self, mode: str, selector: str) -> Iterator[Object]:
+        """All jobs that a label selects. Raises RestRefusal, Unreachable."""
+        page = 1
+        while True:
+            params = {"job_query_mode": mode, "query": selector, "page": page, "page_size": PAGE}
+            answer = self.rest.ask("GET", "/jobs", params=params)
+            found = listed(answer, "jobs")
+            yield from found
+            if len(found) < PAGE:
+                return
+            page += 1
+
+    def find(self, attempt: Attempt) -> Object | None:
+        """The attempt's job; None if a list has none that is not being deleted."""
+        selector = names.selector(names.JOB_ID, attempt.job_id)
+        found = [
+            job
+            for job in self.list_jobs(ALL, selector)
+            if names.is_of(job, attempt) and parse.phase_of(job) is not Phase.ABSENT
+        ]
+        return min(found, key=parse.created_at, default=None)
+
+    def created(self, attempt: Attempt) -> Object | None:
+        """The job that this client has created of the attempt; None if it has not, or if the job is
+        gone.
+        """
+        job = self._created.get(attempt)
+        return self.job(parse.job_id(job)) if job is not None else None
+
+    def create(self, attempt: Attempt, body: Object) -> Object:
+        """Create the attempt's job. Never twice without a look: a second request makes a second
+        job.
+        """
+        self._created[attempt] = job = self.rest.ask("POST", "/jobs", body)
+        return job
+
+    def job(self, job_id: str) -> Object | None:
+        """One job; None if there is none of this id."""
+        try:
+            return self.rest.ask("GET", f"/jobs/{job_id}", params={"job_query_mode": ALL})
+        except RestRefusal as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    def replicas(self, job_id: str) -> Sequence[Object]:
+        params = {"job_query_mode": ALL}
+        return listed(self.rest.ask("GET", f"/jobs/{job_id}/replicas", params=params), "replicas")
+
+    def observed(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        """The observation of each attempt. Raises RestRefusal, Unreachable."""
+        jobs = self._jobs_of(refs)
+        found = [(ref, jobs[ref.native_id]) for ref in refs if ref.native_id in jobs]
+        seen = ask_side_by_side(lambda one: self.observation(*one), found)
+        told = {ref: one for (ref, _), one in zip(found, seen, strict=True)}
+        return {ref: told.get(ref, Observation(Phase.ABSENT, "")) for ref in refs}
+
+    def _jobs_of(self, refs: Sequence[Ref]) -> Mapping[str, Object]:
+        """The jobs by id. The archive is asked only where a job is not among the others."""
+        jobs: dict[str, Object] = {}
+        for mode in (ALIVE, ARCHIVE):
+            stores = {ref.attempt.store_id for ref in refs if ref.native_id not in jobs}
+            for store in sorted(stores):
+                for job in self.list_jobs(mode, names.selector(names.STORE, store)):
+                    jobs.setdefault(parse.job_id(job), job)
+        return jobs
+
+    def observation(self, ref: Ref, job: Object) -> Observation:
+        """The observation of one attempt. UNREACHABLE if the end of its log cannot be read now."""
+        if not parse.phase_of(job).ended:
+            return parse.observation(job)
+        try:
+            return parse.observation(job, self.end_of(ref.attempt, job))
+        except (RestRefusal, Unreachable) as error:
+            return Observation(Phase.UNREACHABLE, "", reason=error.what)
+
+    def end_of(self, attempt: Attempt, job: Object) -> JobEnd:
+        """What the logs say of the end of a job that has ended. Raises RestRefusal, Unreachable."""
+        job_id = parse.job_id(job)
+        known = self._ends.get(job_id)
+        if known is not None:
+            return known
+        mark = names.end_mark(attempt)
+        ends = parse.rank_ends(self.rest.ask("GET", "/logs", params=end_query(job, mark)), mark)
+        whole = len(ends) >= parse.nodes_of(job) or self._is_over_long(job, bool(ends))
+        end = JobEnd(tuple(ends), whole)
+        if whole:
+            self._ends[job_id] = end
+        return end
+
+    def _is_over_long(self, job: Object, has_ends: bool) -> bool:
+        """True if the job ended so long ago that no line of its log is on its way any more."""
+        ended = parse.ended_at(job)
+        if ended is None:
+            return True
+        age = utc_now() - ended
+        if age > END_TIME:
+            return True
+        if age < UNSTARTED_TIME or has_ends:
+            return False
+        return not any(map(parse.has_run, self.replicas(parse.job_id(job))))
+
+
+def end_query(job: Object, mark: str) -> Mapping[str, Any]:
+    return {
+        "job": parse.job_id(job),
+        "start": start_ns(parse.created_at(job)),
+        "q": mark,
+        "direction": "backward",
+        "limit": max(END_LINES, 2 * parse.nodes_of(job)),
+        "job_query_mode": ALL,
+    }
+
+
+def start_ns(created: float) -> int:
+    """A time before the first line of a job's log, in nanoseconds; never 0, which is refused."""
+    return max(int((created - 60) * 1_000_000_000), 1)
+
+
+def listed(answer: Any, key: str) -> Sequence[Object]:
+    """The objects of a list, bare or under its key: the workspace has both."""
+    if isinstance(answer, Mapping):
+        answer = cast("Mapping[str, Any]", answer).get(key)
+    return cast("Sequence[Object]", answer or ())

@@ -1,0 +1,1 @@
+"""The workspace: where it is, and what it has."""
