@@ -115,6 +115,7 @@ def keep(engine: Engine, planned: Planned, request: Request, key: SubmitKey | No
         parent=request.parent,
         results_dir=plan.results_dir,
         results_at=plan.results_at,
+        price_per_hour=plan.price.per_hour if plan.price else 0.0,
         backend_details=plan.backend_details,
         spec={**spec.to_json(), "packed": planned.job.command},
         options=plain_value(

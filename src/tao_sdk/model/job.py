@@ -19,7 +19,14 @@ Endpoint = tuple[str, str]  # a platform, and which of its places: what one look
 
 
 # fields that are stored with the details
-KNOWN_DETAILS = ("released", "imported_from", "results_at", "asked_retries", "attempt_started")
+KNOWN_DETAILS = (
+    "released",
+    "imported_from",
+    "results_at",
+    "asked_retries",
+    "attempt_started",
+    "price_per_hour",
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class Job:
     results_at: str = ""
     asked_retries: int = 0  # retries requested by a person; they use up nothing of its budget
     attempt_started: str = ""  # ISO 8601; when a further attempt began, `started` is of the first
+    price_per_hour: float = 0.0  # US dollars, of what it rents; 0 if it rents nothing
 
     @property
     def details(self) -> dict[str, Any]:
