@@ -373,6 +373,7 @@ def platform_facts(job: Job) -> dict[str, Any]:
         "results_dir": job.results_dir,
         "attempt_started": job.attempt_started,
         "price_per_hour": job.price_per_hour,
+        "rented": job.rented,
     }
     own = {
         name: value

@@ -101,6 +101,7 @@ def keep(engine: Engine, planned: Planned, request: Request, key: SubmitKey | No
     """Store the job and its first attempt, before the backend hears of them. Raises KeyInUse."""
     plan, spec = planned.plan, planned.spec
     job_id = plan.attempt.job_id
+    backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     if planned.secrets:
         engine.store.keyring.save(job_id, planned.secrets)
     job = Job(
@@ -116,13 +117,14 @@ def keep(engine: Engine, planned: Planned, request: Request, key: SubmitKey | No
         results_dir=plan.results_dir,
         results_at=plan.results_at,
         price_per_hour=plan.price.per_hour if plan.price else 0.0,
+        rented=backend.capabilities.costs_while_kept,
         backend_details=plan.backend_details,
         spec={**spec.to_json(), "packed": planned.job.command},
         options=plain_value(
             {name: getattr(planned.options, name) for name in settings_of(planned.options)}
         ),
     )
-    engine.places.remember(engine.backend(plan.attempt.platform, plan.attempt.endpoint))
+    engine.places.remember(backend)
     engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS)
     engine.last_written_job = job_id
     try:
