@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from tao_sdk.cli import planned as plan_text
 from tao_sdk.cli.first_words import job_head
 from tao_sdk.cli.look import running_cost
 from tao_sdk.cli.output import Output
+from tao_sdk.cli.submit import detached
 from tao_sdk.client import Client
 from tao_sdk.engine import letting_go
 from tao_sdk.engine.look import look
+from tao_sdk.engine.submit import confirm
 from tao_sdk.model.job import Job
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -118,3 +121,17 @@ def test_a_job_that_is_tried_again_while_its_place_goes_pays_for_the_new_one(
     client.cancel_job(job.id, grace=0.2)
     until(lambda: client.get_job(job.id).released)
     assert rented_machines(place.state) == []
+
+
+def test_a_detached_job_says_who_carries_on_a_submit_of_several_steps(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = submitted(client, "sleep 30")
+    detached(Output(), job)
+    assert "tao watch" not in capsys.readouterr().err
+    ref = client.store.attempt(job.id).ref
+    assert ref is not None
+    detached(Output(), confirm(client.engine, job.id, replace(ref, ready=False, step="deploying")))
+    assert capsys.readouterr().err.endswith("To carry it on: tao watch\n")
+    assert client.store.get(job.id).message == "deploying"
+    confirm(client.engine, job.id, ref)

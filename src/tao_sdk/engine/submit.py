@@ -227,8 +227,14 @@ def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
     """Store the ref of the newest attempt, and the backend's details of it."""
     engine.store.confirm(ref)
     engine.submit_due_at[job_id] = time.monotonic() + ref.retry_after
-    submitted = Why(Reason.SUBMITTED, ref.step or words.sentence(Reason.SUBMITTED))
-    return change(engine, job_id, lambda now: with_details(now, ref).with_reason(submitted))
+    return change(engine, job_id, lambda now: with_details(now, ref).with_reason(how_far(ref)))
+
+
+def how_far(ref: Ref) -> Why:
+    """How far the submit of an attempt is, by its ref."""
+    if ref.ready:
+        return words.why(Reason.SUBMITTED)
+    return words.why(Reason.STARTING, step=ref.step)
 
 
 def with_details(job: Job, ref: Ref) -> Job:
