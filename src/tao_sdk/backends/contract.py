@@ -72,6 +72,9 @@ class Capabilities:
     submits: int = 2  # jobs that are planned and submitted in parallel
     # a plan picks GPUs that no running job has, so the next GPU job is planned once the last runs
     picks_gpus: bool = False
+    # an attempt's place costs money until `release`, which is called as soon as the job's end and
+    # its log are kept, and again until it returns
+    costs_while_kept: bool = False
     lag_seconds: float = 0.0  # how long `observe` may miss a job that exists
     # fields of a job that have no effect here: no advice names them
     unused_fields: frozenset[str] = frozenset()
@@ -393,7 +396,10 @@ class Backend(Protocol[OptionsT, FactsT, RequestT]):
         ...
 
     def release(self, ref: Ref) -> None:
-        """Remove everything left: container, staged files, secrets. Idempotent."""
+        """Remove everything left: container, staged files, secrets. Idempotent.
+
+        Where it `costs_while_kept`, raises Unreachable until the rented place is seen gone.
+        """
         ...
 
     def doctor(self) -> list[Finding]:

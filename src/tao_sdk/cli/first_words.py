@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tao_sdk.model.price import hourly_words
+
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.model.job import Job
 
 
 def job_head(job: Job) -> str:
-    """`digits-7f3k2q9d1x  local`."""
-    return f"{job.id}  {job.place}"
+    """`digits-7f3k2q9d1x  local`, and what a rented place costs."""
+    return "  ".join(filter(None, (job.id, job.place, hourly_words(job.price_per_hour))))
 
 
 class FirstWords:

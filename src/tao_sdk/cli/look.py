@@ -27,6 +27,7 @@ from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import epoch_told_at, why_view
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, PathNotFound, Unreachable
+from tao_sdk.model.price import hourly_words
 from tao_sdk.model.ranking import FIXED_ORDERS, sorting_setting, swept_settings
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
@@ -122,8 +123,16 @@ def ls(
             out.note("Too narrow for the messages. Why a job waits or failed: tao why JOB")
     else:
         out.note(none_of(client, chosen(statuses, platform, labels, parent)))
+    if cost := running_cost(jobs):
+        out.note(f"What these jobs rent costs {cost}.")
     if len(jobs) > len(shown):
         out.note(f"{which_are_shown(len(shown), sort)}; all of them: tao ls --limit 0")
+
+
+def running_cost(jobs: Sequence[Job]) -> str:
+    """`$2.24 per hour`: the price of all that the jobs rent now; "" if that is nothing."""
+    paying = [job for job in jobs if job.is_still_rented or not job.status.terminal]
+    return hourly_words(sum(job.price_per_hour for job in paying))
 
 
 def sorted_columns(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tao_sdk.cli import show
 from tao_sdk.client.views import input_addresses
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.price import hourly_words
 from tao_sdk.model.units import format_duration
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def facts_of(
     yield "gpus", gpus_of(spec)
     if spec.time_limit:
         yield "time", f"at most {format_duration(spec.time_limit)}"
+    yield "price", price_of(planned)
     yield "command", shortened(spec.command)
     yield "args", values_line(spec.args)
     yield "specs", values_line(spec.specs)
@@ -84,6 +86,12 @@ def facts_of(
     yield "data", data_line(planned)
     yield "results", show.path(planned.plan.results_dir)
     yield "secrets", ", ".join(planned.plan.secrets)
+
+
+def price_of(planned: Planned) -> str:
+    """`$2.24 per hour (g6e.xlarge)`; "" for a job that rents nothing."""
+    price = planned.plan.price
+    return f"{hourly_words(price.per_hour)} ({price.what})" if price else ""
 
 
 def data_line(planned: Planned) -> str:

@@ -21,6 +21,7 @@ from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.job_settings import settings_of
 from tao_sdk.model.metric_names import telling_order
+from tao_sdk.model.price import hourly_words
 from tao_sdk.model.progress import (
     NOT_FINITE_ADVICE,
     Best,
@@ -343,6 +344,7 @@ def job_facts(job: Job, results_folder: str) -> dict[str, str | int]:
         "endpoint": job.endpoint_name,
         "image": job.image,
         "gpus": job.gpu_count,
+        "price": hourly_words(job.price_per_hour),
         job.progress.unit: "  ".join(how_far(job, now)),
         "metrics": more_metrics(job.progress),
         "best": best(job),
@@ -370,6 +372,8 @@ def platform_facts(job: Job) -> dict[str, Any]:
         "num_gpu": job.gpu_count,
         "results_dir": job.results_dir,
         "attempt_started": job.attempt_started,
+        "price_per_hour": job.price_per_hour,
+        "rented": job.rented,
     }
     own = {
         name: value

@@ -43,6 +43,7 @@ from tao_sdk.client.views import plan_view
 from tao_sdk.model.errors import JobNotFound, Refused, SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
 
 if TYPE_CHECKING:
@@ -464,6 +465,8 @@ def detached(out: Output, job: Job) -> int:
     out.object(job.to_json())
     out.line(f"{job.id}  {job.place}  {out.status(job.status.value)}")
     out.note(f"Come back: tao logs -f {job.id}")
+    if job.reason_code is Reason.STARTING:
+        out.note("It is not started yet; each look takes its next step. To carry it on: tao watch")
     return exit_codes.DONE
 
 

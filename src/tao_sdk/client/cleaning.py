@@ -4,13 +4,13 @@ results stay.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 from tao_sdk.backends.contract import ForcesAway
 from tao_sdk.engine import submit
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.letting_go import as_released
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, TaoError, UsageError
 from tao_sdk.model.job import Job
@@ -85,7 +85,3 @@ def clean_job(engine: Engine, job_id: str) -> TaoError | None:
     except TaoError as error:
         return error
     return None
-
-
-def as_released(job: Job) -> Job:
-    return replace(job, released=True)

@@ -863,7 +863,9 @@ def look_and_read(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
 
 
 def may_change(job: Job) -> bool:
-    """True for a live job, and for a job whose log may still grow."""
+    """True for a live job, for one whose log may still grow, and for one that still rents its
+    place.
+    """
     from tao_sdk.engine.reading import may_have_news
 
-    return not job.status.terminal or may_have_news(job)
+    return not job.status.terminal or may_have_news(job) or job.is_still_rented

@@ -39,6 +39,7 @@ UNTOLD = (
     None,
     Reason.SUBMITTING,
     Reason.SUBMITTED,
+    Reason.STARTING,
     Reason.ATTEMPT_STARTED,
     Reason.START_UNKNOWN,
     Reason.SUBMIT_BROKEN,

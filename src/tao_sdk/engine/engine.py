@@ -34,6 +34,8 @@ class Engine:
     newest_told_look: dict[str, datetime] = field(default_factory=dict[str, datetime])
     # job -> when its submit can continue
     submit_due_at: dict[str, float] = field(default_factory=dict[str, float])
+    # ended job -> when its release can be tried again
+    release_due_at: dict[str, float] = field(default_factory=dict[str, float])
     # the job whose row was written last, or was about to be when the caller was interrupted
     last_written_job: str = ""
     # where jobs live

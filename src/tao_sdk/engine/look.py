@@ -20,6 +20,7 @@ from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.grace import with_grace_over
+from tao_sdk.engine.letting_go import let_go_ended
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.side_by_side import all_answers
 from tao_sdk.engine.submit import settle
@@ -50,11 +51,16 @@ class Looked:
 
 
 def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
-    """Look at the live jobs among `jobs`. Return every job as it is now, in the order given."""
+    """Look at the live jobs among `jobs`. Return every job as it is now, in the order given. Then
+    give back what ended jobs have rented.
+    """
     jobs = list(jobs)
     looked = {job.id: Looked(job) for job in jobs}
     for one in _look_at_all(engine, _by_endpoint(engine, jobs)):
         looked[one.job.id] = replace(one, job=_never_earlier(engine, one.job))
+    for job_id in let_go_ended(engine):
+        if job_id in looked:
+            looked[job_id] = Looked(_as_stored(engine, looked[job_id].job))
     return [looked[job.id] for job in jobs]
 
 

@@ -101,6 +101,7 @@ def keep(engine: Engine, planned: Planned, request: Request, key: SubmitKey | No
     """Store the job and its first attempt, before the backend hears of them. Raises KeyInUse."""
     plan, spec = planned.plan, planned.spec
     job_id = plan.attempt.job_id
+    backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     if planned.secrets:
         engine.store.keyring.save(job_id, planned.secrets)
     job = Job(
@@ -115,13 +116,15 @@ def keep(engine: Engine, planned: Planned, request: Request, key: SubmitKey | No
         parent=request.parent,
         results_dir=plan.results_dir,
         results_at=plan.results_at,
+        price_per_hour=plan.price.per_hour if plan.price else 0.0,
+        rented=backend.capabilities.costs_while_kept,
         backend_details=plan.backend_details,
         spec={**spec.to_json(), "packed": planned.job.command},
         options=plain_value(
             {name: getattr(planned.options, name) for name in settings_of(planned.options)}
         ),
     )
-    engine.places.remember(engine.backend(plan.attempt.platform, plan.attempt.endpoint))
+    engine.places.remember(backend)
     engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS)
     engine.last_written_job = job_id
     try:
@@ -224,8 +227,14 @@ def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
     """Store the ref of the newest attempt, and the backend's details of it."""
     engine.store.confirm(ref)
     engine.submit_due_at[job_id] = time.monotonic() + ref.retry_after
-    submitted = Why(Reason.SUBMITTED, ref.step or words.sentence(Reason.SUBMITTED))
-    return change(engine, job_id, lambda now: with_details(now, ref).with_reason(submitted))
+    return change(engine, job_id, lambda now: with_details(now, ref).with_reason(how_far(ref)))
+
+
+def how_far(ref: Ref) -> Why:
+    """How far the submit of an attempt is, by its ref."""
+    if ref.ready:
+        return words.why(Reason.SUBMITTED)
+    return words.why(Reason.STARTING, step=ref.step)
 
 
 def with_details(job: Job, ref: Ref) -> Job:

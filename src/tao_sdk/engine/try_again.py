@@ -95,12 +95,14 @@ def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str
     if secrets:
         engine.store.keyring.save(job.id, secrets)
     number = plan.attempt.number
+    backend = engine.backend_of(job)
     reopened = engine.store.reopen(
         replace(
             further_attempt(job, number),
             ended=None,
             cancel_asked=False,
             released=False,
+            rented=backend.capabilities.costs_while_kept,
             asked_retries=job.asked_retries + 1,
         ),
         AttemptRow(plan.attempt, plan.to_json()),

@@ -18,6 +18,7 @@ from functools import partial
 from tao_sdk.engine import cancel, hooks, lease, progress, reading
 from tao_sdk.engine.drain import keep_ranks
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.letting_go import let_go_ended
 from tao_sdk.engine.listening import Listener, Worth
 from tao_sdk.engine.look import Looked, look
 from tao_sdk.engine.pace import Pace
@@ -87,7 +88,8 @@ class Watcher:
         if self._saw_live_jobs:  # the next turn sees whether they have ended
             return False
         try:
-            return not self.engine.store.live_endpoints()
+            store = self.engine.store
+            return not store.live_endpoints() and not store.rented_after_end()
         except StoreError:  # the next turn says so, and goes on
             return False
 
@@ -114,9 +116,14 @@ class Watcher:
             self._acting.discard(thread)
 
     def pass_once(self) -> None:
-        """Start work on every endpoint whose turn it is, and on the callbacks."""
+        """Start work on every endpoint whose turn it is, on the places that ended jobs still rent,
+        and on the callbacks.
+        """
         endpoints = self.engine.store.live_endpoints()
-        self._saw_live_jobs = bool(endpoints)
+        rented = self.engine.store.rented_after_end()
+        self._saw_live_jobs = bool(endpoints or rented)
+        if rented:
+            self._work("rented places", partial(let_go_ended, self.engine))
         for endpoint in endpoints:
             if self._is_due(endpoint) or self._listeners[endpoint].tells:
                 self._work("/".join(endpoint), partial(self._attend, endpoint))

@@ -19,7 +19,15 @@ Endpoint = tuple[str, str]  # a platform, and which of its places: what one look
 
 
 # fields that are stored with the details
-KNOWN_DETAILS = ("released", "imported_from", "results_at", "asked_retries", "attempt_started")
+KNOWN_DETAILS = (
+    "released",
+    "imported_from",
+    "results_at",
+    "asked_retries",
+    "attempt_started",
+    "price_per_hour",
+    "rented",
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,8 @@ class Job:
     results_at: str = ""
     asked_retries: int = 0  # retries requested by a person; they use up nothing of its budget
     attempt_started: str = ""  # ISO 8601; when a further attempt began, `started` is of the first
+    price_per_hour: float = 0.0  # US dollars, of what it rents; 0 if it rents nothing
+    rented: bool = False  # its place costs money until it is released
 
     @property
     def details(self) -> dict[str, Any]:
@@ -96,8 +106,17 @@ class Job:
         return self.status is Status.PENDING and self.next_attempt_at is not None
 
     @property
+    def is_still_rented(self) -> bool:
+        """True if the job has ended and its place still costs money."""
+        return self.rented and self.status.terminal
+
+    @property
     def current_message(self) -> str:
-        """The message; "saving outputs" if the command is over and its outputs are on their way."""
+        """The message; "saving outputs" if the command is over and its outputs are on their way. It
+        says so if an ended job's place still costs money.
+        """
+        if self.is_still_rented:
+            return f"{self.message}; its place is still rented".removeprefix("; ")
         saving = self.reading.saving and self.reading.attempt == self.attempt
         if saving and self.status is Status.RUNNING:
             return "saving outputs"

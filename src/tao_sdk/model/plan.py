@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from tao_sdk.model.price import Price
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -92,6 +94,7 @@ class Plan(Generic[RequestT]):
     start_folder: str = ""
     # remove the remains as soon as we have stored the end and the log
     release_when_over: bool = False
+    price: Price | None = None  # of what the attempt rents; None if it rents nothing
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -113,6 +116,7 @@ class Plan(Generic[RequestT]):
             "ranks": self.ranks,
             "start_folder": self.start_folder,
             "release_when_over": self.release_when_over,
+            "price": self.price.to_json() if self.price else None,
         }
 
     @staticmethod
@@ -137,6 +141,7 @@ class Plan(Generic[RequestT]):
             ranks=ranks_of(data),
             start_folder=start_folder_of(data),
             release_when_over=data.get("release_when_over", False),
+            price=Price.from_json(data.get("price")),
         )
 
 

@@ -17,6 +17,8 @@ class Reason(str, Enum):
     """Its first attempt is being handed over."""
     SUBMITTED = "submitted"
     """The backend has it; it was not looked at since."""
+    STARTING = "starting"
+    """Its submit takes several steps; each look takes the next one that is due."""
     ATTEMPT_STARTED = "attempt_started"
     """A further attempt is being handed over."""
     START_UNKNOWN = "start_unknown"

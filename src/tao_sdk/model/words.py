@@ -25,6 +25,7 @@ UNEXPLAINED = Why(None, "")
 SENTENCES: Mapping[Reason, str] = {
     Reason.SUBMITTING: "submitting",
     Reason.SUBMITTED: "submitted",
+    Reason.STARTING: "{step}",
     Reason.ATTEMPT_STARTED: "attempt {attempt}",
     Reason.START_UNKNOWN: "not known whether it started ({what}); looking will tell",
     Reason.SUBMIT_BROKEN: (

@@ -20,6 +20,7 @@ MOST_PARAMETERS = 500  # of one query; SQLite takes at least 999
 MOST = 2**63 - 1  # the largest number that SQLite takes
 LIVE = tuple(status for status in Status if not status.terminal)
 LIVE_WORDS = tuple(status.value for status in LIVE)
+ENDED_WORDS = tuple(status.value for status in Status if status.terminal)
 
 
 class Query(NamedTuple):
@@ -67,6 +68,15 @@ def live_endpoints() -> Query:
     return Query(
         f"SELECT DISTINCT attempts.platform, attempts.endpoint {_LIVE_ATTEMPTS}", LIVE_WORDS
     )
+
+
+def rented_after_end() -> Query:
+    """The ids of the ended jobs that still rent their places. Its condition is that of the index
+    `rented_jobs`.
+    """
+    places = ", ".join("?" * len(ENDED_WORDS))
+    sql = f"SELECT id FROM jobs WHERE instr(backend_details, '\"rented\"') AND status IN ({places})"
+    return Query(sql, ENDED_WORDS)
 
 
 def by_id(job_ids: Sequence[str]) -> Query:

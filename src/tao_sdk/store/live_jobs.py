@@ -43,6 +43,10 @@ class LiveJobs:
             self._endpoints = mark, endpoints
         return list(endpoints)
 
+    def rented_after_end(self) -> list[str]:
+        """The ids of the ended jobs that still rent their places."""
+        return [job_id for (job_id,) in self._read_rows(listing.rented_after_end())]
+
     def _read_by_id(self, job_ids: Sequence[str]) -> dict[str, Job]:
         """The jobs of these ids that are still there."""
         jobs: list[Job] = []

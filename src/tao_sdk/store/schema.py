@@ -182,6 +182,10 @@ STEPS: tuple[tuple[str, ...], ...] = (
             trial TEXT NOT NULL,
             PRIMARY KEY (search, number)) WITHOUT ROWID""",
     ),
+    (
+        # jobs whose places cost money are few, and every look searches for those that have ended
+        "CREATE INDEX rented_jobs ON jobs (status) WHERE instr(backend_details, '\"rented\"')",
+    ),
 )
 VERSION = len(STEPS)
 

@@ -236,6 +236,10 @@ class Store:
         """The endpoints with live jobs."""
         return self._live_jobs.endpoints()
 
+    def rented_after_end(self) -> Ids:
+        """The ids of the ended jobs whose places still cost money."""
+        return self._live_jobs.rented_after_end()
+
     def update(self, job: Job, events: Sequence[NewEvent] = ()) -> Job | None:
         """Store the changeable parts of `job`, with `events`. None, with nothing written, if the
         job was changed meanwhile or has another terminal status: that is final.

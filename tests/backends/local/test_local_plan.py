@@ -115,6 +115,7 @@ def test_a_plan_says_all_that_will_happen() -> None:
         "limits": {},
         "start_folder": "/work/my project",
         "release_when_over": False,
+        "price": None,
     }
     assert "hidden" not in repr(planned)
 
