@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -61,7 +61,7 @@ class RestServer:
     url: str
     name: str
     ping: str
-    token: str
+    token: str = field(repr=False)
 
 
 class Rest:
