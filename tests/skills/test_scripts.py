@@ -220,7 +220,7 @@ def test_the_licence_of_what_is_brought_along_comes_with_it(installed: Path) -> 
 
 def test_the_platforms_are_those_that_jobs_can_run_on(installed: Path, ask: Ask) -> None:
     listed = [line.split()[0] for line in ask(installed, "list_tao_platforms").out.splitlines()]
-    assert listed == ["kubernetes", "local", "local-docker", "slurm"]
+    assert listed == ["kubernetes", "lepton", "local", "local-docker", "slurm"]
 
 
 def test_a_skill_with_actions_of_its_own_is_no_platform(make_bank: MakeBank, ask: Ask) -> None:
