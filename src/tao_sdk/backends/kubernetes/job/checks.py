@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tao_sdk.backends.gpu_spread import fewer_nodes
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.fitting import has_labels, quantity, repelling
@@ -183,12 +184,15 @@ def total_pods(nodes: Sequence[Node], asked: dict[str, float], free: bool = Fals
 def too_many_pods(
     request: KubernetesRequest, usable: Sequence[Node], asked: dict[str, float]
 ) -> Finding:
+    nodes, gpus = request.decisions.nodes, request.decisions.gpus
+    most = total_pods(usable, asked)
+    spread = f" with {gpus} GPUs each" if gpus else ""
     return error(
         "kubernetes.fits_nowhere",
-        f"The job has {request.decisions.nodes} pods, and the cluster takes "
-        f"{total_pods(usable, asked)} at once, even if it were empty.",
+        f"The job has {nodes} pods{spread}, and the cluster takes {most} at once, even if it were "
+        "empty.",
         "; ".join(f"{node.name}: {pods_on(node, asked)}" for node in usable[:10]),
-        "Ask for fewer nodes.",
+        fewer_nodes(most, gpus),
     )
 
 
