@@ -237,7 +237,7 @@ def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
     if left.can_be_fetched:
         return
     if left.not_kept:
-        raise PathNotFound(f"{job.id} has no results to fetch.", left.not_kept)
+        raise PathNotFound(f"{job.id} has no results to fetch.", "", left.not_kept)
     if job.status.terminal:
         raise PathNotFound(f"{job.id} left no results.", "", results_text.KEEP)
     raise PathNotFound(f"{job.id} has no results.", results_text.no_files(live=True))

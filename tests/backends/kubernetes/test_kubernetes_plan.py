@@ -16,6 +16,7 @@ from tao_sdk.backends.kubernetes import render
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
 from tao_sdk.backends.kubernetes.claims.claim_inputs import with_claim_inputs
 from tao_sdk.backends.kubernetes.cluster.node_affinity import is_named
+from tao_sdk.backends.kubernetes.cluster.survey import only_here_findings
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job import checks, manifests
 from tao_sdk.backends.kubernetes.job.documents import plan_documents
@@ -36,6 +37,7 @@ from tao_sdk.model.progress import Progress
 from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.prepared_job import pack_spec
 
 ATTEMPT = Attempt("digits-abcdefghij", 1, "kubernetes", "cluster-1", "0123456789abcdef")
 GPU = "nvidia.com/gpu"
@@ -373,6 +375,28 @@ def test_results_that_go_with_the_pod_are_warned_about() -> None:
     assert "output.ephemeral" in codes
 
 
+@pytest.mark.parametrize(
+    ("mounts", "input_path", "warned"),
+    [(None, "{here}", True), ("/raid:{here}", "{here}", False), (None, "/no/such/file", False)],
+)
+def test_an_input_that_is_on_this_machine_alone_is_warned_about(
+    tmp_path: Path, mounts: str | None, input_path: str, warned: bool
+) -> None:
+    spec = JobSpec(
+        inputs={"m": input_path.format(here=tmp_path)},
+        mounts=mounts and mounts.format(here=tmp_path),
+    )
+    found = list(only_here_findings(pack_spec(spec)))
+    assert [each.code for each in found] == ["input.not_mounted"] * warned
+    assert all("--files" in each.next and "pvc://claim/path" in each.next for each in found)
+
+
+def test_a_mounted_folder_of_the_node_is_said_to_be_of_the_node() -> None:
+    found = guard(FACTS, mounts=["/data:/data"])["mount.of_node"]
+    assert "not from this machine" in found.what
+    assert "mount.of_node" not in guard(FACTS, mounts=["pvc://data:/data"])
+
+
 # Ranks that need each other
 
 
@@ -503,8 +527,8 @@ def test_a_node_out_of_order_is_a_warning_and_no_refusal(state: dict[str, bool])
 
 
 def test_more_pods_than_the_empty_cluster_takes_are_refused() -> None:
-    for asked in ({"gpu_count": 8, "num_nodes": 2}, {"gpu_count": 16}):
-        found = guard(FACTS, **asked)["kubernetes.fits_nowhere"]
+    for gpus, nodes in ((8, 2), (16, None)):
+        found = guard(FACTS, gpu_count=gpus, num_nodes=nodes)["kubernetes.fits_nowhere"]
         assert "2 pods with 8 GPUs each, and the cluster takes 1 at once" in found.what
         assert "--nodes 1 --gpus 8 (8 GPUs in all)" in found.next
 

@@ -29,6 +29,7 @@ def check(plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding
         *fit_findings(plan.request, facts),
         *gang_findings(plan.request, facts),
         *results_findings(plan),
+        *node_folder_findings(plan.request),
         *ttl_findings(plan.request),
     ]
 
@@ -41,6 +42,19 @@ def results_findings(plan: Plan[KubernetesRequest]) -> Iterator[Finding]:
             "No mount holds /results, and no bucket is named.",
             "Set TAO_RESULTS_ROOT=s3://bucket/prefix, or mount a claim: pvc://claim:/results.",
         )
+
+
+def node_folder_findings(request: KubernetesRequest) -> Iterator[Finding]:
+    """Warn of each mounted folder of the nodes: a node that lacks it gives an empty one."""
+    for volume in request.job["spec"]["template"]["spec"].get("volumes") or ():
+        path = (volume.get("hostPath") or {}).get("path")
+        if path and not volume["hostPath"].get("type"):
+            yield warning(
+                "mount.of_node",
+                f"{path} is mounted from the node that runs the pod, not from this machine.",
+                "A node that lacks it gives the job an empty folder.",
+                "Where the nodes lack it, mount a claim: pvc://claim/folder:/place.",
+            )
 
 
 def ttl_findings(request: KubernetesRequest) -> Iterator[Finding]:
