@@ -46,9 +46,12 @@ def results_findings(plan: Plan[KubernetesRequest]) -> Iterator[Finding]:
 
 def node_folder_findings(request: KubernetesRequest) -> Iterator[Finding]:
     """Warn of each mounted folder of the nodes: a node that lacks it gives an empty one."""
-    for volume in request.job["spec"]["template"]["spec"].get("volumes") or ():
-        path = (volume.get("hostPath") or {}).get("path")
-        if path and not volume["hostPath"].get("type"):
+    pod: Mapping[str, Any] = request.job["spec"]["template"]["spec"]
+    volumes: list[dict[str, Any]] = pod.get("volumes") or []
+    for volume in volumes:
+        folder: dict[str, Any] = volume.get("hostPath") or {}
+        path = folder.get("path")
+        if path and not folder.get("type"):
             yield warning(
                 "mount.of_node",
                 f"{path} is mounted from the node that runs the pod, not from this machine.",
