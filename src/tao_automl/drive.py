@@ -44,9 +44,11 @@ from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
     from tao_sdk.client import Client
+    from tao_sdk.model.finding import Finding
     from tao_sdk.model.job import Job
 
 LEASE_SECONDS = 60.0  # after them another driver may take over one that is out of sight
+KEPT_SECONDS = 10.0  # of a search's time are lost at most when its driver is killed
 RETRY_SECONDS = 5.0  # until a platform that could not be reached is asked again
 WATCH_SECONDS = 0.5  # between two looks at a search that another process drives
 EARLIER = "/tao-earlier"  # where a container sees the results of the job that it goes on from
@@ -69,13 +71,15 @@ class Callbacks:
     `on_change` gets the search and the jobs of its trials that run, after each look. `read_values`
     gives the metrics of a Complete job, in place of the progress reader; None: it has none.
     `read_feedback` gives what a language model should know of a job that has ended. `on_wait` gets
-    the reason why a job cannot be started now, when there is a new one.
+    the reason why a job cannot be started now, when there is a new one. `on_finding` gets what the
+    check of each job has found that is started.
     """
 
     on_change: OnChange | None = None
     read_values: ReadValues | None = None
     read_feedback: Callable[[Job], str] | None = None
     on_wait: Callable[[str], None] | None = None
+    on_finding: Callable[[Finding], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -488,13 +492,14 @@ class Driver:
         job = self.stored.template
         spec = template.trial_spec(job, self.stored.id, trial.number, trial.params, rung)
         try:
-            self.client.submit(
+            sent = self.client.submit(
                 with_secrets(self.client, spec, self.secrets_given),
                 job.platform,
                 job.options,
                 parent=self.stored.id,
                 idempotency_key=submit_key(self.stored.id, trial.number, trial.rung),
             )
+            self.warn(sent.findings)
         except Unreachable as error:
             return self.start_later(error)
         except CredentialError:
@@ -636,7 +641,22 @@ class Driver:
         except ModelUnusable as error:
             return Known(model_failure=str(error))
 
+    def warn(self, findings: Sequence[Finding]) -> None:
+        if self.callbacks.on_finding:
+            for finding in findings:
+                self.callbacks.on_finding(finding)
+
+    def keep_seconds(self) -> None:
+        """Store how long the search has run, now and then: this process may be killed."""
+        seconds = self.wall_seconds
+        if seconds - self.stored.seconds < KEPT_SECONDS:
+            return
+        saved = self.store.save(replace(self.stored, seconds=seconds), ())
+        if saved:
+            self.stored, self.began = saved, time.monotonic()
+
     def tell(self, jobs: Sequence[Job]) -> None:
+        self.keep_seconds()
         if self.callbacks.on_change:
             self.callbacks.on_change(self.stored, jobs)
 

@@ -27,6 +27,8 @@ from tao_automl.drive import (
     reopen,
     secrets_of,
 )
+from tao_automl.report.summary import end_line
+from tao_automl.report.view import view_of
 from tao_automl.settings import read_settings
 from tao_automl.space.search_block import read_parameters
 from tao_automl.store import SearchNotFound, SearchStore
@@ -443,3 +445,21 @@ def test_only_the_best_trials_checkpoints_are_left_where_the_search_deletes_the_
     ]
     assert left == [(best.id, "model_epoch_003.pth")]
     assert status_json(client, over)["best"]["checkpoint"].endswith("model_epoch_003.pth")
+
+
+def test_what_the_check_of_a_job_finds_is_told_and_a_driver_that_dies_has_kept_the_time(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive_module, "KEPT_SECONDS", 0.0)
+    search = begun(client, "echo {lr} '{config_path}'; sleep 600", max_trials=1)
+    found: list[str] = []
+
+    def die(_stored: StoredSearch, _jobs: Sequence[Job]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drive(client, search.id, Callbacks(die, on_finding=lambda each: found.append(each.what)))
+    assert "{config_path}" in found[0]
+    assert SearchStore(client.store).get(search.id).seconds > 0
+    over = ask_stop(client, search.id, "end")
+    assert "1 not finished" in end_line(view_of(over.search, over.id))

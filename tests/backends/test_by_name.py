@@ -35,6 +35,11 @@ def test_other_names_of_a_platform_are_accepted(alias: str, name: str) -> None:
     assert by_name.platform_name(alias) == name
 
 
+@pytest.mark.parametrize(("scheme", "name"), [("pvc", "kubernetes"), ("s3", ""), ("file", "")])
+def test_a_platform_is_known_by_the_addresses_that_it_alone_has(scheme: str, name: str) -> None:
+    assert by_name.platform_of_scheme(scheme) == name
+
+
 TO_COME = [
     *by_name.NOT_BUILT,
     *(alias for alias, name in by_name.ALIASES.items() if name in by_name.NOT_BUILT),

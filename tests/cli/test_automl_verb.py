@@ -6,6 +6,7 @@ import csv
 import re
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,6 +15,14 @@ import pytest
 from support.tao_command import Ran, Tao
 from support.tao_terminal import on_terminal
 from support.toy_skill import write_skill
+from tao_sdk.cli.automl import Screen
+from tao_sdk.cli.output import Output
+from tao_sdk.client import Client
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.job import Job
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.status import Status
 
 FILE = """\
 name: rates
@@ -241,3 +250,23 @@ def test_the_policy_of_a_model_is_planned_noted_and_checked(
     assert ran.code == 2
     assert "--detach is for one job" in ran.err
     assert "No searches yet" in typed("automl", "ls").err
+
+
+def test_what_trials_wait_for_and_what_their_checks_find_is_printed_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = Job(
+        id="t-abcdefghij", name="t", platform="local", status=Status.PENDING, created=utc_now(),
+        labels={"tao-trial": "2"}, reason_code=Reason.PULL_FAILED, message="401\nUnauthorized",
+    )  # fmt: skip
+    sent = replace(job, reason_code=Reason.SUBMITTED, message="submitted")
+    screen = Screen(Client(tmp_path / "jobs.db"), Output(False))
+    finding = Finding(Severity.WARNING, "output.ephemeral", "The results are lost.")
+    for _ in range(2):
+        screen.tell_waits([sent, replace(job, status=Status.RUNNING)])
+        screen.tell_waits([job])
+        screen.warn(finding)
+    assert capsys.readouterr().err.splitlines() == [
+        "trial 2 waits: 401 Unauthorized  (tao why t-abcdefghij)",
+        "warning: The results are lost.",
+    ]

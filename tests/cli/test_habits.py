@@ -27,6 +27,7 @@ Typed = Callable[..., Ran]
         (("run", "-J", "try", "job.yaml"), "tao run --name NAME"),
         (("run", "-n", "4", "job.yaml"), "tao run --nodes N"),
         (("run", "-n", "4", "job.yaml"), "tao run --gpus N"),
+        (("run", "-n", "jobs", "job.yaml"), "tao run --namespace NAME"),
         (("run", "--retry", "2", "job.yaml"), "tao run --retries N"),
         (("retry", "job", "--lr", "3"), "With other settings it is a new job: tao run"),
         (("retry", "job", "--", "python"), "With other settings it is a new job: tao run"),
@@ -297,7 +298,7 @@ def test_a_flag_without_its_value_leads_to_the_help_of_its_verb(typed: Typed) ->
         (("monitor", "try"), "tao attach JOB"),
         (("python", "train.py"), "tao run --files train.py -- python train.py"),
         (("rmi", "mybox:1"), "docker rmi NAME"),
-        (("shell", "try"), "No command enters a job that runs."),
+        (("shell", "try"), "looks around beside it: tao why JOB"),
         (("scp", "try:/x", "."), "tao results JOB --fetch DIR"),
         (("pause", "try"), "tao retry JOB"),
         (("upload", "x"), "tao results JOB"),
@@ -327,7 +328,7 @@ def test_every_command_that_a_habit_names_is_one(typed: Typed) -> None:
 
 def test_what_to_do_instead_of_an_unknown_verb_is_what_to_do_next(typed: Typed) -> None:
     assert typed("--json", "train").error["hint"] == "Did you mean tao run?"
-    assert typed("--json", "ssh").error["hint"].endswith("tao logs -f JOB")
+    assert typed("--json", "ssh").error["hint"].endswith("tao why JOB")
     assert typed("--json", "xyzzy").error["next"] == "tao --help"
 
 

@@ -429,6 +429,7 @@ def test_paths_are_looked_at_and_a_missing_one_is_no_error_of_the_look(
         ("aws://x/y", "aws:// is not a scheme of a job. Write s3://bucket/key."),
         ("gs://bucket/key", "gs:// is not a scheme of a job. Use a bucket with an S3 endpoint"),
         ("lustr:///x", "Did you mean lustre://?"),
+        ("pvc://data/x", "a claim of a Kubernetes cluster. Only a job of the cluster can read it"),
         ("s3:///x", "that is no complete address. Write s3://bucket/key."),
         ("file://x/y", "a path has to follow file://"),
         ("s3://", "that is no complete address. Write s3://bucket/key."),

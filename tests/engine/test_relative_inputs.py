@@ -113,6 +113,8 @@ def test_a_job_named_as_an_input_is_told_with_where_its_results_are(
     assert told.value.code == "input.job"
     assert earlier.results_dir in told.value.why
     assert told.value.command == f"tao results {earlier.id}"
+    in_job = JobSpec(command="true", gpu_count=0, inputs={"x": f"/no/folder/of/this/{earlier.id}"})
+    assert "input.job" not in [each.code for each in client.plan(in_job, "local").findings]
 
 
 def test_a_path_of_a_shared_file_system_that_is_not_there_is_a_warning(client: Client) -> None:

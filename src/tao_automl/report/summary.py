@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_automl.report.view import SearchView, TrialView
 from tao_sdk.model.curve import format_number
 from tao_sdk.model.printable import printable
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock
+
+if TYPE_CHECKING:
+    from tao_sdk.model.job import Job
 
 MOST_PARAMS = 4  # of a configuration, in one line
 LONGEST_VALUE = 24  # characters
+JUST_SENT = (None, Reason.SUBMITTING, Reason.SUBMITTED)
 SIGNS = {"Complete": "✓", "Stopped": "■", "Error": "✗", "Running": "▸"}
 
 
@@ -62,16 +68,23 @@ def end_line(view: SearchView, seconds: float | None = None) -> str:
     return " · ".join(parts)
 
 
+def wait_text(job: Job) -> str:
+    """Why a trial's job waits; "" for one that runs, is over, or was only just sent."""
+    waits = job.status is not Status.RUNNING and not job.status.terminal
+    if not waits or job.reason_code in JUST_SENT:
+        return ""
+    return printable(" ".join(job.message.split()))
+
+
 def result_parts(view: SearchView) -> list[str]:
     parts: list[str] = []
     if view.best:
         parts.append(best_text(view, view.best))
     numbers = view.counts
-    shown = [
-        f"{numbers[name]} {name}"
-        for name in ("complete", "failed", "stopped", "running")
-        if numbers[name]
-    ]
+    names = {name: name for name in ("complete", "failed", "stopped", "running")}
+    if view.status != "Running":
+        names["running"] = "not finished"
+    shown = [f"{numbers[name]} {word}" for name, word in names.items() if numbers[name]]
     parts.extend([", ".join(shown)] if shown else ["no trial"])
     if view.importance:
         key = next(iter(view.importance))

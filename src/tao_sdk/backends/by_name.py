@@ -70,6 +70,14 @@ def backend_class(name: str) -> type[Any]:
     raise unknown(name)
 
 
+def platform_of_scheme(scheme: str) -> str:
+    """The platform whose files have addresses of that scheme; "" if none has."""
+    for name in platforms():
+        if scheme in backend_class(name).capabilities.path_schemes:
+            return name
+    return ""
+
+
 def open_backend(name: str, settings: Settings, state_dir: Path | None = None) -> AnyBackend:
     return backend_class(name)(settings, state_dir or settings.state_dir)
 

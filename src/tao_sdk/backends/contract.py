@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tao_sdk.model.diagnosis import Diagnosis, Evidence
     from tao_sdk.model.machines import Machines
     from tao_sdk.model.replica import Replica
+    from tao_sdk.model.spec import JobSpec
 
 OptionsT = TypeVar("OptionsT")
 FactsT = TypeVar("FactsT")
@@ -158,6 +159,22 @@ def next_data(files: Files, path: str, offset: int) -> int:
     return files.next_data(path, offset) if isinstance(files, KnowsHoles) else offset
 
 
+@runtime_checkable
+class LosesFiles(Protocol):
+    """An optional part of Files, for a place where files may go with the attempt."""
+
+    def why_lost(self, path: str) -> str:
+        """Why nobody can look at the path, and what would keep its files; "" if one can look. Asks
+        nobody.
+        """
+        ...
+
+
+def why_lost(files: Files, path: str) -> str:
+    """`LosesFiles.why_lost` for any Files. Returns "" for a place that loses none."""
+    return files.why_lost(path) if isinstance(files, LosesFiles) else ""
+
+
 @dataclass(frozen=True)
 class AssumedFacts:
     """Facts for a plan when the place does not answer, and a warning about them for people."""
@@ -223,6 +240,15 @@ class MapsPaths(Protocol):
 
     def file_address(self, plan: Plan[Any], path: str) -> str:
         """Turn a path of the job into one for `files`; "" if `files` cannot see it. Pure."""
+        ...
+
+
+@runtime_checkable
+class MountsInputs(Protocol):
+    """An optional part of a backend whose jobs can mount data that has addresses of its own."""
+
+    def with_mounted_inputs(self, spec: JobSpec) -> JobSpec:
+        """Return the job with a path for each such address, and the mounts that it needs. Pure."""
         ...
 
 

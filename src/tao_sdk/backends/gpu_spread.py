@@ -43,8 +43,17 @@ def too_many_gpus(count: int, largest: int, where: str = "here") -> SpecError:
         "gpu_count",
         what,
         f"The largest node {where} has {largest} GPUs.",
-        "Leave num_nodes out, and gpu_count is the total; or ask for fewer.",
+        f"With num_nodes ask for at most {largest}: gpu_count is the total only without num_nodes.",
     )
+
+
+def fewer_nodes(nodes: int, gpus: int) -> str:
+    """The advice for a job that gets at most so many nodes: `--nodes 2 --gpus 8`, as the command
+    takes it. `gpus` are those on each node.
+    """
+    if not gpus:
+        return f"Use --nodes {nodes}."
+    return f"Use --nodes {nodes} --gpus {gpus} ({nodes * gpus} GPUs in all), or fewer."
 
 
 def uneven_gpus(count: int, nodes: int, largest: int) -> SpecError:

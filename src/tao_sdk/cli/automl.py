@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
     from tao_sdk.client.job_request import JobRequest
+    from tao_sdk.model.finding import Finding
     from tao_sdk.model.job import Job
     from tao_sdk.model.spec import JobSpec
 
@@ -264,7 +265,7 @@ def followed(
     """Drive the search. While another process does, watch it, and take over when that goes away."""
     from tao_automl import drive
 
-    callbacks = drive.Callbacks(screen.show, on_wait=screen.wait)
+    callbacks = drive.Callbacks(screen.show, on_wait=screen.wait, on_finding=screen.warn)
     while True:
         try:
             return drive.drive(client, search_id, callbacks, secrets_given=secrets)
@@ -345,11 +346,14 @@ class Screen:
         self.drawn = ""  # the line that is on the screen
         self.revision = -1
         self.changed_at = 0.0  # by time.monotonic, of that revision
+        self.warned: set[str] = set()  # the codes of findings that were told
+        self.waits: set[tuple[str, str]] = set()  # (job, reason) that were told
         self.view: SearchView | None = None
 
     def show(self, stored: StoredSearch, jobs: Sequence[Job]) -> None:
         if self.out.json:
             return
+        self.tell_waits(jobs)
         if stored.revision != self.revision:
             self.revision, self.changed_at = stored.revision, time.monotonic()
             self.view = None
@@ -357,6 +361,27 @@ class Screen:
                 self.tell(stored)
         if self.out.screen:
             self.draw(stored, jobs)
+
+    def warn(self, finding: Finding) -> None:
+        """Print a finding about a job, once for all jobs."""
+        if finding.code in self.warned:
+            return
+        self.warned.add(finding.code)
+        self.drawn = ""
+        self.out.aside(show.finding(finding), {"finding": finding.to_json()})
+
+    def tell_waits(self, jobs: Sequence[Job]) -> None:
+        """Say what each job waits for, once for each reason."""
+        from tao_automl.report.summary import wait_text
+
+        for job in jobs:
+            mark = (job.id, str(job.reason_code))
+            why = wait_text(job)
+            if not why or mark in self.waits:
+                continue
+            self.waits.add(mark)
+            self.drawn = ""
+            self.out.note(f"trial {job.labels[TRIAL]} waits: {why}  (tao why {job.id})")
 
     def wait(self, why: str) -> None:
         """Say why a job cannot be started now."""
@@ -532,14 +557,18 @@ def code_of(stored: StoredSearch) -> int:
 
 
 def show_status(client: Client, out: Output, stored: StoredSearch, files: Files) -> None:
+    from tao_automl.drive import jobs_of
+    from tao_automl.report.summary import wait_text
     from tao_automl.views import view_of_stored
 
     view = view_of_stored(client, stored)
     files.write(view)
     out.lines(head_lines(stored))
+    waits = {job.id: wait_text(job) for job in jobs_of(client, stored.id)}
     rows = [
-        (str(one.number), one.status, one.job, "" if one.value is None else f"{one.value:.4g}",
-         trial_params(view, one.number), one.reason)
+        (str(one.number), "waiting" if waits.get(one.job) else one.status, one.job,
+         "" if one.value is None else f"{one.value:.4g}", trial_params(view, one.number),
+         waits.get(one.job) or one.reason)
         for one in view.trials
     ]  # fmt: skip
     out.table(("TRIAL", "STATUS", "JOB", view.goal.metric, "PARAMETERS", "REASON"), rows)

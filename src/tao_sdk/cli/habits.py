@@ -44,11 +44,16 @@ PORTS = (
     "a container's: the tool of its platform. A job's curve: tao attach JOB"
 )
 
+INSIDE = (
+    "No verb enters a job that runs. What it does, and the command that looks around beside it: "
+    "tao why JOB"
+)
+
 # Verbs that other tools have and this one does not -> the advice for them.
 INSTEAD: Mapping[str, str] = {
-    "exec": "No command enters a job that runs. Its log: tao logs -f JOB",
-    "shell": "No command enters a job that runs. Its log: tao logs -f JOB",
-    "ssh": "No command enters a job that runs. Its log: tao logs -f JOB",
+    "exec": INSIDE,
+    "shell": INSIDE,
+    "ssh": INSIDE,
     "cp": "To copy a job's results here: tao results JOB --fetch DIR",
     "scp": "To copy a job's results here: tao results JOB --fetch DIR",
     "export": "To copy a job's results here: tao results JOB --fetch DIR",
@@ -242,7 +247,7 @@ FLAGS_OF_RUN: Mapping[str, str] = {
         "-J --job-name": "The job's name: tao {verb} --name NAME",
         "-n": (
             "The job's name: tao {verb} --name NAME. How many nodes: tao {verb} --nodes N. "
-            "How many GPUs: tao {verb} --gpus N"
+            "How many GPUs: tao {verb} --gpus N. A cluster's namespace: tao {verb} --namespace NAME"
         ),
         "--retry --restart --max-retries": (
             "How often a failed job is tried again: tao {verb} --retries N"

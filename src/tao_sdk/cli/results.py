@@ -236,6 +236,8 @@ def refuse_nothing_to_fetch(job: Job, left: Results) -> None:
     """Raise PathNotFound if there is neither a file to copy nor a curve to write."""
     if left.can_be_fetched:
         return
+    if left.not_kept:
+        raise PathNotFound(f"{job.id} has no results to fetch.", "", left.not_kept)
     if job.status.terminal:
         raise PathNotFound(f"{job.id} left no results.", "", results_text.KEEP)
     raise PathNotFound(f"{job.id} has no results.", results_text.no_files(live=True))
@@ -294,11 +296,16 @@ def fetch_files(
 
 @command("files")
 @click.argument("uri")
-@platform_option(default="local", show_default=True, help="As this platform sees it.")
-def files(client: Client, out: Output, uri: str, platform: str) -> None:
+@platform_option(
+    help="As this platform sees it. Default: the one that the address names, or local."
+)
+def files(client: Client, out: Output, uri: str, platform: str | None) -> None:
     """Show a path as the platform sees it; of a folder, what is in it. The exit code is 3
     when there is nothing.
     """
+    from tao_sdk.client.results import platform_of_address
+
+    platform = platform or platform_of_address(uri) or "local"
     there, path = client.files(platform, uri), client.path_at(uri, platform)
     try:
         stat = there.stat(path)

@@ -30,6 +30,8 @@ def results_lines(left: Results, live: bool) -> list[str]:
     progress = progress_line(left) if live else []
     outputs = [f"output   {show.path(path)}" for path in left.elsewhere]
     also = [*progress, *outputs, *missing_results(left), *unreadable_lines(left)]
+    if not left.files and left.not_kept:
+        return [left.not_kept, *also]
     if not left.files and live:
         return [head, no_files(live), *also]
     if not left.files:

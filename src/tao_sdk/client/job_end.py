@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tao_sdk.backends.contract import why_lost
 from tao_sdk.engine.bucket_files import files_of, in_bucket
 from tao_sdk.engine.curve_file import leave_curve
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
@@ -46,13 +47,20 @@ def has_results_folder(client: Client, job: Job) -> bool:
     if in_bucket(job.results_dir):
         return job.started is not None
     try:
-        if client.engine.backend_of(job).capabilities.files_seconds:
-            return job.started is not None
-        files_of(client.engine, job).stat(job.results_dir)
+        return _is_there(client, job)
     except PathNotFound:
         return False
     except TaoError:
         return True
+
+
+def _is_there(client: Client, job: Job) -> bool:
+    files = files_of(client.engine, job)
+    if why_lost(files, job.results_dir):
+        return False
+    if client.engine.backend_of(job).capabilities.files_seconds:
+        return job.started is not None
+    files.stat(job.results_dir)
     return True
 
 

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from tao_sdk.backends.below import Below, LeadsOut, Spot
-from tao_sdk.backends.contract import Files, FileStat, MiB, next_data
+from tao_sdk.backends.by_name import platform_of_scheme
+from tao_sdk.backends.contract import Files, FileStat, MiB, next_data, why_lost
 from tao_sdk.backends.outcome import read_manifest
 from tao_sdk.backends.this_machine import room_left
 from tao_sdk.engine import diagnose
@@ -103,6 +104,7 @@ class Results:
     lost: str = ""  # the job's report of results that it could not keep
     inputs: tuple[str, ...] = ()  # paths below `dir` under which inputs of the job lie
     unreadable: tuple[str, ...] = ()  # folders below `dir` that could not be looked into
+    not_kept: str = ""  # why nothing in `dir` outlives the job, and what would keep it
 
     @property
     def unsent(self) -> list[str]:
@@ -189,6 +191,7 @@ def results(engine: Engine, job: Job) -> Results:
         job.results_dir, tuple(result_files), choice.best, choice.newest, progress, manifest,
         named_elsewhere(job), settled,
         diagnose.lost_results(engine, job, end), inputs, tuple(unreadable),
+        why_lost(files, job.results_dir),
     )  # fmt: skip
 
 
@@ -698,6 +701,12 @@ def backend_path(uri: str, own_schemes: Collection[str] = ()) -> str:
     raise UsageError(
         f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://."
     )
+
+
+def platform_of_address(uri: str) -> str:
+    """The platform that has addresses of that form; "" if none alone has."""
+    scheme, separator, _ = uri.partition("://")
+    return platform_of_scheme(scheme) if separator and not in_bucket(uri) else ""
 
 
 def path_at(engine: Engine, uri: str, platform: str) -> str:

@@ -129,7 +129,7 @@ def results_view(
         "newest": left.newest,
         "checkpoints": [checkpoint_view(checkpoint) for checkpoint in checkpoints],
         "unsent": left.unsent,
-        "lost": left.lost,
+        "lost": left.lost or left.not_kept,
         "unreadable": list(left.unreadable),
         "progress": left.progress.to_json(),
         "files": [file_view(file) for file in left.files],

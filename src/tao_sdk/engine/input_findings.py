@@ -10,6 +10,7 @@ there, or denies it to the keys of the job, the submit stops.
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -144,9 +145,11 @@ def path_findings(job: PreparedJob, folder: str) -> Iterator[Finding]:
 def job_findings(engine: Engine, job: PreparedJob) -> Iterator[Finding]:
     """Yield an error for each input that is the id of one of our jobs, and no path."""
     for each in job.data.inputs:
-        job_id = posixpath.basename(each.path)
+        folder, job_id = posixpath.split(each.path)
         if not is_job_id(job_id) or job.brings_path(each.path) or there(each.path):
             continue
+        if not there(folder or os.curdir):
+            continue  # a path where the job runs
         for earlier in engine.store.named(job_id):
             results = engine.store.get(earlier).results_dir
             yield Finding(

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from tao_sdk.backends.contract import AnyBackend, Capabilities, PlanDocuments, ShowsDocuments
+from tao_sdk.backends.contract import (
+    AnyBackend,
+    Capabilities,
+    MountsInputs,
+    PlanDocuments,
+    ShowsDocuments,
+)
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.place_facts import FactsSource, ask_place
@@ -83,7 +89,7 @@ def plan_and_check(
     Unreachable.
     """
     backend = backend_for(engine, request)
-    job = read_spec(checked(request.spec), request.packed, engine.settings)
+    job = read_spec(checked(request.spec), request.packed, engine.settings, backend)
     job, secrets = with_environment(job, engine.settings)
     try:
         planned = plan_without_secrets(engine, backend, request, job, secrets, find_facts)
@@ -167,10 +173,10 @@ def first_attempt(engine: Engine, backend: AnyBackend, spec: JobSpec) -> Attempt
     return Attempt(job_id, 1, backend.platform, backend.endpoint, engine.store.store_id)
 
 
-def read_spec(spec: JobSpec, packed: str, settings: Settings) -> PreparedJob:
+def read_spec(spec: JobSpec, packed: str, settings: Settings, backend: AnyBackend) -> PreparedJob:
     """Read the spec and its data. An error that quotes the spec shows no secret of the job."""
     try:
-        return pack_spec(with_plain_data(spec), packed)
+        return pack_spec(with_mounted_inputs(backend, with_plain_data(spec)), packed)
     except TaoError as error:
         raise error.redacted(Redactor.of_values(secret_values(spec, settings))) from None
 
@@ -278,6 +284,13 @@ def with_plain_data(spec: JobSpec) -> JobSpec:
     Raises SpecError, with its place, for a value that has no plain form.
     """
     return replace(spec, **{name: plain_data(getattr(spec, name), name) for name in PLAIN_DATA})
+
+
+def with_mounted_inputs(backend: AnyBackend, spec: JobSpec) -> JobSpec:
+    """Return the spec with paths in place of the addresses that only the backend can mount."""
+    if not isinstance(backend, MountsInputs):
+        return spec
+    return backend.with_mounted_inputs(spec)
 
 
 def absolute_here(job: PreparedJob) -> PreparedJob:

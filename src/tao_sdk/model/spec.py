@@ -88,7 +88,7 @@ class JobSpec:
     gpu_count: int = setting(
         f.integer(-1),
         1,
-        "GPUs per node; 0 for none, -1 for all.",
+        "GPUs per node, in all without num_nodes; 0 for none, -1 for all.",
         flags=("--gpus",),
         habits={
             "all": "Write -1 for all of them, 0 for none.",

@@ -17,6 +17,13 @@ MISTAKEN = {
     "azure": "Mount the container into the job and name the path.",
 }
 MISWRITTEN = lazy_compile(r"(\w+)(?::/(?!/)|//)")  # one slash or the colon is missing
+# The platform that can mount it replaces it by a path before it is checked.
+CLAIM = "pvc"
+CLAIM_ADVICE = (
+    "Only a job of the cluster can read it, as an input: --platform kubernetes. Elsewhere fetch it "
+    "first: tao results JOB --fetch DIR, with --epoch best for the best checkpoint alone. For "
+    "results mount the claim: mounts: [pvc://claim/folder:/results]."
+)
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
 # nor these, but they name a path, under which it can be read as it is
 SHARED = frozenset({"lustre", "slurm"})
@@ -52,6 +59,10 @@ def check(uri: str, place: str) -> None:
     if name in MISTAKEN:
         raise SpecError(
             f"{place} is {shown(uri)}: {name}:// is not a scheme of a job.", next=MISTAKEN[name]
+        )
+    if name == CLAIM:
+        raise SpecError(
+            f"{place} is {shown(uri)}: that is a claim of a Kubernetes cluster.", next=CLAIM_ADVICE
         )
     if name not in MODULES:
         raise unknown_scheme(uri, name, place)

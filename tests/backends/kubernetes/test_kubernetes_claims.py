@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -139,8 +140,6 @@ def test_results_on_a_claim_are_shown_and_fetched(
         "train/model.pth",
     ]
     client.fetch_results(job.id, tmp_path / "here")
-    import hashlib
-
     fetched = (tmp_path / "here" / "train" / "model.pth").read_bytes()
     assert digest.split()[0] == hashlib.sha256(fetched).hexdigest()
     assert (tmp_path / "here" / "odd name").read_bytes() == b"a\nb"
@@ -325,6 +324,15 @@ def test_the_digits_example_trains_on_a_claim_and_its_best_checkpoint_is_fetched
     with np.load(checkpoint) as weights:
         assert int(weights["epoch"]) == best.epoch
     assert checkpoint.read_bytes() == next(volume.rglob(checkpoint.name)).read_bytes()
+    best_path = run_tao_here(surroundings, tmp_path, "results", "digits", "--epoch", "best").out
+    assert best_path.startswith("pvc://")
+    on_claim = f"model.npz={best_path.strip()}"
+    flags = ("--platform", "kubernetes", "--image", IMAGE, "--gpus", "0", "--inputs", on_claim)
+    read = run_tao_here(surroundings, tmp_path, "run", *flags, "--", "sha256sum < model.npz")
+    digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    assert (read.code, digest in read.out) == (0, True), read
+    shown = run_tao_here(surroundings, tmp_path, "files", best_path.strip())
+    assert checkpoint.name in shown.out, shown
     cluster.api.delete(f"/api/v1/persistentvolumes/{namespace}-tao-runs")
 
 

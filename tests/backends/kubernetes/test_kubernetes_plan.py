@@ -11,26 +11,33 @@ from typing import Any
 import pytest
 import yaml
 
-from tao_sdk.backends.contract import MiB
+from tao_sdk.backends.contract import MiB, why_lost
 from tao_sdk.backends.kubernetes import render
 from tao_sdk.backends.kubernetes.backend import KubernetesBackend
+from tao_sdk.backends.kubernetes.claims.claim_inputs import with_claim_inputs
 from tao_sdk.backends.kubernetes.cluster.node_affinity import is_named
+from tao_sdk.backends.kubernetes.cluster.survey import only_here_findings
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job import checks, manifests
 from tao_sdk.backends.kubernetes.job.documents import plan_documents
 from tao_sdk.backends.kubernetes.job.pod_group import collection_path, pod_group_path
 from tao_sdk.backends.kubernetes.job.storage import read_mount
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
+from tao_sdk.backends.kubernetes.pods.files import PodFiles
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
+from tao_sdk.cli.results_text import results_lines
+from tao_sdk.client import Results
 from tao_sdk.engine.prepare import refuse_too_large
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import read_settings
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.prepared_job import pack_spec
 
 ATTEMPT = Attempt("digits-abcdefghij", 1, "kubernetes", "cluster-1", "0123456789abcdef")
 GPU = "nvidia.com/gpu"
@@ -296,9 +303,60 @@ def test_a_mount_beside_a_folder_of_the_sdk_is_taken() -> None:
     assert read_mount("/data:/dev/shmoo").target == "/dev/shmoo"
 
 
+@pytest.mark.parametrize(
+    ("mounts", "path", "mounted"),
+    [
+        (None, "/tao-claims/data/runs/a/m.pth", ["pvc://data:/tao-claims/data:ro"]),
+        ("pvc://data/runs:/results", "/results/a/m.pth", "pvc://data/runs:/results"),
+        (
+            ["pvc://data/other:/results"],
+            "/tao-claims/data/runs/a/m.pth",
+            ["pvc://data/other:/results", "pvc://data:/tao-claims/data:ro"],
+        ),
+    ],
+)
+def test_an_input_on_a_claim_is_a_path_where_the_job_mounts_it_else_on_a_mount_of_its_own(
+    mounts: Any, path: str, mounted: Any
+) -> None:
+    address = "pvc://data/runs/a/m.pth"
+    given = with_claim_inputs(JobSpec(inputs={"m.pth": address}, mounts=mounts))
+    assert (given.inputs, given.mounts) == ({"m.pth": path}, mounted)
+    nested = with_claim_inputs(JobSpec(specs={"train": {"models": [address, 1]}}, mounts=mounts))
+    assert nested.specs == {"train": {"models": [path, 1]}}
+
+
+@pytest.mark.parametrize("address", ["pvc://", "pvc:///runs/a", "pvc://data/../a"])
+def test_an_address_that_names_no_file_of_a_claim_is_refused(address: str) -> None:
+    with pytest.raises(SpecError, match="pvc://claim/path"):
+        with_claim_inputs(JobSpec(inputs={"m.pth": address}))
+
+
+def test_two_mounts_of_a_claim_are_one_volume() -> None:
+    plan = planned(mounts=["pvc://data/a:/results", "/raid:/raid", "pvc://data:/data:ro"])
+    used = [each["name"] for each in container_of(plan)["volumeMounts"]]
+    assert used == ["tao-shm", "mount-0", "mount-1", "mount-0"]
+    assert [each["name"] for each in pod_of(plan)["volumes"]] == ["tao-shm", "mount-0", "mount-1"]
+
+
 def test_results_on_a_claim_are_named_by_the_claim() -> None:
     plan = planned(mounts=["pvc://data/runs:/results"])
     assert plan.results_dir == "pvc://data/runs/digits-abcdefghij"
+
+
+def test_results_that_went_with_their_pod_are_told_with_what_would_keep_them() -> None:
+    """The words do not ask for what the job did: it wrote to its results folder."""
+
+    def no_reader(address: str) -> Any:
+        raise AssertionError(address)
+
+    files = PodFiles(no_reader)
+    words = why_lost(files, "/results/digits-abcdefghij")
+    assert "in the pod alone" in words
+    assert "pvc://claim:/results" in words
+    assert why_lost(files, "pvc://data/runs/digits-abcdefghij") == ""
+    left = Results("/results/x", (), None, None, Progress(), None, not_kept=words)
+    for live in (True, False):
+        assert results_lines(left, live) == [words]
 
 
 @pytest.mark.parametrize(("ttl", "warned"), [(0, True), (59, True), (60, False)])
@@ -315,6 +373,28 @@ def test_results_for_a_bucket_are_there() -> None:
 def test_results_that_go_with_the_pod_are_warned_about() -> None:
     codes = [each.code for each in checks.check(planned(), FACTS)]
     assert "output.ephemeral" in codes
+
+
+@pytest.mark.parametrize(
+    ("mounts", "input_path", "warned"),
+    [(None, "{here}", True), ("/raid:{here}", "{here}", False), (None, "/no/such/file", False)],
+)
+def test_an_input_that_is_on_this_machine_alone_is_warned_about(
+    tmp_path: Path, mounts: str | None, input_path: str, warned: bool
+) -> None:
+    spec = JobSpec(
+        inputs={"m": input_path.format(here=tmp_path)},
+        mounts=mounts and mounts.format(here=tmp_path),
+    )
+    found = list(only_here_findings(pack_spec(spec)))
+    assert [each.code for each in found] == ["input.not_mounted"] * warned
+    assert all("--files" in each.next and "pvc://claim/path" in each.next for each in found)
+
+
+def test_a_mounted_folder_of_the_node_is_said_to_be_of_the_node() -> None:
+    found = guard(FACTS, mounts=["/data:/data"])["mount.of_node"]
+    assert "not from this machine" in found.what
+    assert "mount.of_node" not in guard(FACTS, mounts=["pvc://data:/data"])
 
 
 # Ranks that need each other
@@ -447,8 +527,10 @@ def test_a_node_out_of_order_is_a_warning_and_no_refusal(state: dict[str, bool])
 
 
 def test_more_pods_than_the_empty_cluster_takes_are_refused() -> None:
-    found = guard(FACTS, gpu_count=8, num_nodes=2)
-    assert "takes 1 at once" in found["kubernetes.fits_nowhere"].what
+    for gpus, nodes in ((8, 2), (16, None)):
+        found = guard(FACTS, gpu_count=gpus, num_nodes=nodes)["kubernetes.fits_nowhere"]
+        assert "2 pods with 8 GPUs each, and the cluster takes 1 at once" in found.what
+        assert "--nodes 1 --gpus 8 (8 GPUs in all)" in found.next
 
 
 def test_a_role_that_may_not_list_nodes_is_told_that_nothing_was_checked() -> None:

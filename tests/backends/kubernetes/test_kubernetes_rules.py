@@ -78,6 +78,11 @@ OTHERS = {
     "no_image": Evidence(
         "pending", reason_code=Reason.PULL_FAILED, backend_words="registry.test/a:9: not found"
     ),
+    "plain_registry": Evidence(
+        "pending",
+        reason_code=Reason.PULL_FAILED,
+        backend_words="http: server gave HTTP response to HTTPS client",
+    ),
     "pull": Evidence(
         "pending", reason_code=Reason.PULL_FAILED, backend_words="dial tcp: i/o timeout"
     ),
@@ -159,6 +164,7 @@ def test_a_registry_that_wants_a_login_is_the_one_of_the_advice(image: str, logi
     found = diagnosed(replace(refused, names=names))
     assert found.rule == "kubernetes.pull_login"
     assert f"--docker-server={login}" in found.next
+    assert found.next.startswith("Log in here (docker login")
     assert found.next.endswith("-n team")
 
 

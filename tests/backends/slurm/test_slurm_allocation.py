@@ -144,6 +144,8 @@ def test_more_nodes_than_a_partition_allows_are_refused_where_slurm_would_wait_f
         PartitionLimit, match=r"3 nodes are more than a job may have in polar \(2\)"
     ):
         planned(job(gpu_count=1, num_nodes=3), partition="polar")
+    with pytest.raises(PartitionLimit, match=r"--nodes 2 --gpus 8 \(16 GPUs in all\)"):
+        planned(job(gpu_count=64), partition="polar")
     with pytest.raises(PartitionLimit, match=r"in cpu \(1\)"):
         planned(job(gpu_count=0, num_nodes=2), partition="cpu")
 

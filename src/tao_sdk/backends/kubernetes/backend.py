@@ -79,6 +79,7 @@ from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.replica import Replica
 from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.turns import Turns
 from tao_sdk.transports.kube import Kube, KubeError
 from tao_sdk.transports.kubeconfig import Cluster
@@ -165,6 +166,11 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         return site.way(self.cluster, self.settings)
 
     # Planning
+
+    def with_mounted_inputs(self, spec: JobSpec) -> JobSpec:
+        from tao_sdk.backends.kubernetes.claims.claim_inputs import with_claim_inputs
+
+        return with_claim_inputs(spec)
 
     @answering()
     def survey(self, job: PreparedJob, options: KubernetesOptions) -> KubernetesFacts:

@@ -132,7 +132,11 @@ RULES: Sequence[Rule] = (
         ),
         what="The registry does not let the cluster have the image: {seen}",
         fault=USER,
-        next="Create a secret with the log-in and name it (--image-pull-secret): {create_secret}",
+        next=(
+            "Log in here (docker login REGISTRY, or NGC_KEY for nvcr.io) and submit again: your "
+            "login goes into a Secret of the job. Or create a secret with the log-in and name it "
+            "(--image-pull-secret): {create_secret}"
+        ),
         after="the cluster can log in",
     ),
     Rule(
@@ -146,11 +150,25 @@ RULES: Sequence[Rule] = (
         after="the name is corrected",
     ),
     Rule(
+        code="kubernetes.plain_registry",
+        when=all_of(PULL, backend_says("gave HTTP response to HTTPS client")),
+        what="The registry speaks http, and the nodes ask by https: {seen}",
+        fault=USER,
+        next=(
+            "Waiting does not help. Use a registry with https, or ask who runs the cluster to let "
+            "the nodes' containerd use this one without (hosts.toml)."
+        ),
+        after="the nodes may use it so",
+    ),
+    Rule(
         code="kubernetes.pull",
         when=PULL,
         what="The image cannot be pulled: {seen}",
         fault=INFRA,
-        next="See whether the nodes reach the registry; the cluster goes on trying.",
+        next=(
+            "See whether the nodes reach the registry; the cluster goes on trying. An image that "
+            "is on this machine alone has to be pushed to a registry that they reach."
+        ),
         retryable=True,
     ),
     Rule(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.asking import ask_side_by_side, both
@@ -60,6 +62,7 @@ def survey(
     ]
     if not any(finding.severity is Severity.ERROR for finding in denied):
         questions.append(partial(dry_run_findings, kube, request))
+    questions.append(partial(only_here_findings, job))
     found = ask_side_by_side(lambda question: list(question()), questions)
     return replace(facts, refusals=(*facts.refusals, *denied, *chain.from_iterable(found)))
 
@@ -184,6 +187,27 @@ def storage_findings(
             unseen[kind] = Right("", kind, "get")
     if unseen:
         yield rights.unseen("mount.unseen", request.namespace, list(unseen.values()))
+
+
+def only_here_findings(job: PreparedJob) -> Iterator[Finding]:
+    """A warning for each input that is a path of this machine and lies on no mount of the job."""
+    mounts = read_volume_mounts(job.spec.mounts)
+    for key, path in job.absolute_inputs().items():
+        if render.innermost(mounts, path) is None and is_here(path):
+            yield warning(
+                "input.not_mounted",
+                f"The input {key} is {path} of this machine, and on no mount of the job.",
+                "Unless the image has that path, the job ends before its command begins.",
+                f"Send a small file with the job (--files NAME={path}), or name one on a claim "
+                "(pvc://claim/path) or in a bucket (s3://bucket/key).",
+            )
+
+
+def is_here(path: str) -> bool:
+    """True if this machine has the path, as far as this user may see."""
+    with suppress(OSError, ValueError):
+        return Path(path).exists()
+    return False
 
 
 def object_findings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tao_sdk.backends.gpu_spread import fewer_nodes
 from tao_sdk.backends.kubernetes.facts import KubernetesFacts, Node
 from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.job.fitting import has_labels, quantity, repelling
@@ -28,6 +29,7 @@ def check(plan: Plan[KubernetesRequest], facts: KubernetesFacts) -> list[Finding
         *fit_findings(plan.request, facts),
         *gang_findings(plan.request, facts),
         *results_findings(plan),
+        *node_folder_findings(plan.request),
         *ttl_findings(plan.request),
     ]
 
@@ -40,6 +42,22 @@ def results_findings(plan: Plan[KubernetesRequest]) -> Iterator[Finding]:
             "No mount holds /results, and no bucket is named.",
             "Set TAO_RESULTS_ROOT=s3://bucket/prefix, or mount a claim: pvc://claim:/results.",
         )
+
+
+def node_folder_findings(request: KubernetesRequest) -> Iterator[Finding]:
+    """Warn of each mounted folder of the nodes: a node that lacks it gives an empty one."""
+    pod: Mapping[str, Any] = request.job["spec"]["template"]["spec"]
+    volumes: list[dict[str, Any]] = pod.get("volumes") or []
+    for volume in volumes:
+        folder: dict[str, Any] = volume.get("hostPath") or {}
+        path = folder.get("path")
+        if path and not folder.get("type"):
+            yield warning(
+                "mount.of_node",
+                f"{path} is mounted from the node that runs the pod, not from this machine.",
+                "A node that lacks it gives the job an empty folder.",
+                "Where the nodes lack it, mount a claim: pvc://claim/folder:/place.",
+            )
 
 
 def ttl_findings(request: KubernetesRequest) -> Iterator[Finding]:
@@ -183,12 +201,15 @@ def total_pods(nodes: Sequence[Node], asked: dict[str, float], free: bool = Fals
 def too_many_pods(
     request: KubernetesRequest, usable: Sequence[Node], asked: dict[str, float]
 ) -> Finding:
+    nodes, gpus = request.decisions.nodes, request.decisions.gpus
+    most = total_pods(usable, asked)
+    spread = f" with {gpus} GPUs each" if gpus else ""
     return error(
         "kubernetes.fits_nowhere",
-        f"The job has {request.decisions.nodes} pods, and the cluster takes "
-        f"{total_pods(usable, asked)} at once, even if it were empty.",
+        f"The job has {nodes} pods{spread}, and the cluster takes {most} at once, even if it were "
+        "empty.",
         "; ".join(f"{node.name}: {pods_on(node, asked)}" for node in usable[:10]),
-        "Ask for fewer nodes.",
+        fewer_nodes(most, gpus),
     )
 
 

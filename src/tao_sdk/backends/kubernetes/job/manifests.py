@@ -206,7 +206,7 @@ def volumes(needs: PodNeeds) -> list[dict[str, Any]]:
             "emptyDir": {"medium": "Memory", "sizeLimit": str(shm_bytes(needs.spec))},
         }
     ]
-    found += [mount.volume(mount_name(index)) for index, mount in enumerate(needs.mounts)]
+    found += [mount.volume(name) for name, mount in own_volumes(needs.mounts).values()]
     if needs.parts:
         maps = [names.files_name(needs.name, part) for part in range(needs.parts)]
         sources = [{"configMap": {"name": name}} for name in maps]
@@ -217,15 +217,22 @@ def volumes(needs: PodNeeds) -> list[dict[str, Any]]:
 
 def volume_mounts(needs: PodNeeds) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"name": "tao-shm", "mountPath": "/dev/shm"}]
-    found += [mount.mount(mount_name(index)) for index, mount in enumerate(needs.mounts)]
+    own = own_volumes(needs.mounts)
+    found += [mount.mount(own[mount.storage][0]) for mount in needs.mounts]
     if needs.parts:
         found.append({"name": "tao-parts", "mountPath": PARTS, "readOnly": True})
         found.append({"name": "tao-run", "mountPath": RUN})
     return found
 
 
-def mount_name(index: int) -> str:
-    return f"mount-{index}"
+def own_volumes(mounts: Sequence[VolumeMount]) -> dict[tuple[str, str], tuple[str, VolumeMount]]:
+    """The volumes of the mounts: storage -> (name of its volume, a mount of it). Mounts of one
+    claim share a volume: a node may wait for ever for a second one.
+    """
+    found: dict[tuple[str, str], tuple[str, VolumeMount]] = {}
+    for index, mount in enumerate(mounts):
+        found.setdefault(mount.storage, (f"mount-{index}", mount))
+    return found
 
 
 def service_manifest(needs: PodNeeds) -> dict[str, Any] | None:

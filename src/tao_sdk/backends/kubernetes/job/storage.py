@@ -37,6 +37,11 @@ class VolumeMount:
     def holds(self, path: str) -> bool:
         return posixpath.commonpath([path, self.target]) == self.target
 
+    @property
+    def storage(self) -> tuple[str, str]:
+        """What is mounted, whichever folder of it."""
+        return self.scheme, self.source
+
     def volume(self, name: str) -> dict[str, Any]:
         return {"name": name, **self.source_of_volume()}
 

@@ -31,7 +31,14 @@ class PodFiles:
     def below(self, folder: str) -> Files:
         return self.claims.below(folder) if folder.startswith(SCHEME) else self
 
+    def why_lost(self, path: str) -> str:
+        return "" if path.startswith(SCHEME) else f"{in_a_pod(path)} {ADVICE}"
+
     def _claims_for(self, path: str) -> ClaimFiles:
         if path.startswith(SCHEME):
             return self.claims
-        raise PathNotFound(f"{path} was in a pod, whose files go with it.", "", ADVICE)
+        raise PathNotFound(in_a_pod(path), "", ADVICE)
+
+
+def in_a_pod(path: str) -> str:
+    return f"{path} is in the pod alone, and goes with it."

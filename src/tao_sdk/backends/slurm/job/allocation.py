@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tao_sdk.backends.gpu_spread import spread_gpus, too_many_gpus
+from tao_sdk.backends.gpu_spread import fewer_nodes, spread_gpus, too_many_gpus
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.job.partitions import (
     PartitionChoice,
@@ -111,7 +111,7 @@ def drop_small_partitions(choice: PartitionChoice, nodes: int, gpus: int) -> Par
     raise PartitionLimit(
         f"{nodes} nodes are more than a job may have in {choice.names} ({most}).",
         NEVER_STARTS,
-        f"Use --nodes {most}, or another partition.",
+        f"{fewer_nodes(most, gpus)} Or choose another partition.",
     )
 
 
