@@ -183,6 +183,7 @@ def test_what_json_cannot_hold_is_refused_and_leaves_the_old_file(workflow: Acti
     assert read(workflow, "metadata.json") == {"rate": 0.1}
 
 
+@pytest.mark.slow
 def test_a_reader_never_sees_half_a_file(workflow: ActionWorkflow):
     done = threading.Event()
 

@@ -84,6 +84,7 @@ ROOMS = {path.name for path in SOURCE.iterdir() if path.is_dir()} | {
 }
 
 
+@pytest.mark.slow
 def test_imports_run_one_way() -> None:
     wrong = {name_of(path): names for path in FILES if (names := imported_from_above(path))}
     assert not wrong, "these import from a layer above their own"
@@ -142,6 +143,7 @@ def automl_layer_of(path: Path) -> str:
     return path.relative_to(AUTOML).with_suffix("").parts[0]
 
 
+@pytest.mark.slow
 def test_imports_of_the_search_run_one_way() -> None:
     places = {name: place for place, names in enumerate(AUTOML_LAYERS) for name in names}
     wrong = [
@@ -173,6 +175,7 @@ def test_the_search_knows_of_the_sdk_only_its_model() -> None:
     assert not {name for name in imported if not name.startswith("tao_sdk.model.")}
 
 
+@pytest.mark.slow
 def test_the_sdk_knows_nothing_of_the_search() -> None:
     knowing = {name_of(path) for path in SOURCE.rglob("*.py") if automl_modules_of(path)}
     assert not knowing - AUTOML_DOORS
@@ -185,6 +188,7 @@ SHARED = {
 MOST_FILES = 10  # in a folder of a backend: so many tell a story
 
 
+@pytest.mark.slow
 def test_no_backend_imports_another() -> None:
     wrong = {name_of(path): names for path in BACKENDS if (names := imported_neighbours(path))}
     assert not wrong, "what two backends share lies beside them, in backends/"
@@ -362,6 +366,7 @@ def modules_loaded_by(statement: str) -> list[str]:
     return answer.stdout.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -427,6 +432,7 @@ def test_tao_ls_loads_nothing_that_only_explains_a_failure_or_reads_a_job_file()
     assert set(FOR_FEW_LISTS) & set(loaded) == set()
 
 
+@pytest.mark.slow
 def test_a_look_at_a_cluster_loads_neither_its_package_nor_what_only_a_submit_needs() -> None:
     loaded = loaded_by("import tao_sdk.backends.kubernetes.backend")
     assert not loaded & {*THIRD_PARTY, "tarfile"}
@@ -437,6 +443,7 @@ def test_a_look_at_a_cluster_loads_neither_its_package_nor_what_only_a_submit_ne
 READS_THE_ENVIRONMENT = {"model/settings.py", "cli/main.py", "cli/output.py"}
 
 
+@pytest.mark.slow
 def test_only_settings_reads_the_environment() -> None:
     without_settings = {"net", "runner", "skill_bank"}  # they run where the package may not be
     readers = [
@@ -531,6 +538,7 @@ def swallows_everything(node: ast.AST) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_only_the_ends_of_the_process_catch_everything() -> None:
     catchers = {
         str(path.relative_to(SOURCE))
@@ -540,6 +548,7 @@ def test_only_the_ends_of_the_process_catch_everything() -> None:
     assert catchers <= ENDS_OF_A_PROCESS | CALLS_CODE_OF_OTHERS | HANDS_ERRORS_ON
 
 
+@pytest.mark.slow
 def test_importing_leaves_the_programs_logging_as_it_is() -> None:
     script = (
         "import logging, tao_sdk, tao_sdk.script_runner, tao_sdk.platforms.docker; tao_sdk.Client; "

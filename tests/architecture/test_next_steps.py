@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 import tao_sdk
 
 MOST_WITHOUT = 9
@@ -21,6 +23,7 @@ SAYS_IT = (
 INSIDE_THE_JOB = ("net", "runner")  # their errors are no TaoError
 
 
+@pytest.mark.slow
 def test_errors_without_a_next_step_become_fewer() -> None:
     found = list(without_next(Path(tao_sdk.__path__[0])))
     assert len(found) <= MOST_WITHOUT, "\n".join(found)

@@ -93,12 +93,14 @@ def contains_another(node: ast.IfExp) -> bool:
     return any(isinstance(other, ast.IfExp) and other is not node for other in ast.walk(node))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", packages(), ids=lambda path: path.name)
 def test_a_package_has_no_more_decisions_than_a_reader_can_follow(package: Path) -> None:
     assert decisions_in_100_statements(package) <= DECISIONS_OF_ONE
     assert conditional_in_1000_lines(package) <= CONDITIONAL_EXPRESSIONS_OF_ONE
 
 
+@pytest.mark.slow
 def test_all_packages_together_read_as_well_as_those_of_others() -> None:
     assert decisions_in_100_statements(SOURCES[0]) <= DECISIONS
     assert conditional_in_1000_lines(SOURCES[0]) <= CONDITIONAL_EXPRESSIONS

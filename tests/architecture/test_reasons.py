@@ -53,6 +53,7 @@ MADE_HERE = frozenset(
 SHORTEST = 12  # characters of a sentence that no other text has by chance
 
 
+@pytest.mark.slow
 def test_no_module_compares_or_searches_a_sentence_of_ours() -> None:
     found = [
         f"{path.relative_to(SRC)}:{node.lineno}: {ast.unparse(node)}"
@@ -83,6 +84,7 @@ def test_every_reason_has_its_sentence(reason: Reason) -> None:
     assert words.SENTENCES[reason]
 
 
+@pytest.mark.slow
 def test_a_sentence_of_a_reason_stands_in_one_place() -> None:
     texts = {
         path: path.read_text()

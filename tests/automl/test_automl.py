@@ -127,6 +127,7 @@ def test_as_many_are_recommended_at_once_as_may_run(tmp_path: Path) -> None:
     assert len(opened(tmp_path, algorithm="asha").next_recommendation()) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["asha", "hyperband", "bohb", "dehb", "pbt"])
 def test_what_trains_further_says_where_from_and_how_long(tmp_path: Path, algorithm: str) -> None:
     """Every rung goes on from the job that trained exactly the one below it."""
@@ -155,6 +156,7 @@ def test_a_learning_rate_is_searched_by_factors(tmp_path: Path) -> None:
     assert 15 <= below <= 44, "of 59, half are expected below the geometric middle"
 
 
+@pytest.mark.slow
 def test_values_stay_within_their_bounds_and_reach_them(tmp_path: Path) -> None:
     ranges = {"train.momentum": {"valid_min": -5, "valid_max": -1}}
     automl = AutoML(
@@ -199,6 +201,7 @@ print(json.dumps([rec.specs for rec in automl.get_history()]))
 """
 
 
+@pytest.mark.slow
 def test_the_same_seed_and_answers_give_the_same_search_in_any_process(tmp_path: Path) -> None:
     settings = {"algorithm": "dehb", "metric": "loss", "seed": 5, "max_epochs": 9}
     answers = [
@@ -249,6 +252,7 @@ def test_a_result_that_is_no_number_is_a_failure_that_says_so(
     assert automl.is_complete()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["bayesian", "asha", "pbt", "bohb"])
 @pytest.mark.parametrize("status", ["failure", "error", "canceled"])
 def test_each_way_to_fail_lets_the_search_go_on(
@@ -291,6 +295,7 @@ def test_what_is_reported_twice_counts_once(tmp_path: Path) -> None:
     assert (rec.status, rec.result) == ("success", 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["bayesian", "hyperband", "dehb", "pbt"])
 def test_a_search_that_was_killed_at_any_moment_goes_on_as_if_it_was_not(
     tmp_path: Path, algorithm: str

@@ -41,6 +41,7 @@ def test_a_busy_server_is_asked_again_after_the_time_it_names(
     assert waits == [7.0, 2.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "words"),
     [

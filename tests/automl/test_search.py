@@ -49,6 +49,7 @@ def end_of(driver: SimulatedDriver, job: tuple[int, int], end: str) -> TrialRepo
     return driver.finish(job, outcome=Outcome(end), values=None, reason=f"it was {end}")
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_no_trial_is_lost_doubled_or_wrongly_promoted_under_any_order_of_ends(
@@ -130,6 +131,7 @@ def check_best(search: Any, ended: dict[tuple[int, int], TrialReport]) -> None:
     assert report.values == best.results[-1].values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_driver_that_is_killed_before_each_commit_decides_the_same(algorithm: str) -> None:
     """Each answer is thrown away once and asked for again, by what another process would read."""
@@ -175,6 +177,7 @@ for algorithm in {algorithms!r}:
 """
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_search_in_another_process() -> None:
     program = PROGRAM.format(paths=["tests", "src"], algorithms=ALGORITHMS)
     answers = [
@@ -407,6 +410,7 @@ def test_a_trial_that_ended_by_itself_when_it_was_to_stop_is_complete() -> None:
     assert driver.search.trial(1).status is TrialStatus.COMPLETE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["wer", "val_error", "latency", "loss"])
 def test_the_best_is_the_smallest_for_every_metric_that_is_minimized(metric: str) -> None:
     for algorithm in ("bayesian", "hyperband"):

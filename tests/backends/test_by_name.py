@@ -85,6 +85,7 @@ def test_a_name_like_no_other_is_answered_with_all_there_are() -> None:
         by_name.backend_class("xyzzy")
 
 
+@pytest.mark.slow
 def test_a_backend_that_another_package_brings_is_found(tmp_path: Path) -> None:
     package = tmp_path / "other-1.0.dist-info"
     package.mkdir()

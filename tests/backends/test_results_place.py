@@ -35,6 +35,7 @@ def test_a_named_root_comes_before_a_mount_and_a_mount_before_the_bucket(
     assert bucket_root(spec, folder) == bucket
 
 
+@pytest.mark.slow
 def test_the_folder_of_results_in_a_container_is_written_once() -> None:
     places = [
         file.name

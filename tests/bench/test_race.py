@@ -81,6 +81,7 @@ def test_a_rival_far_behind_the_fastest_runs_two_rounds_and_ours_runs_all() -> N
     }
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_end_is_killed_with_its_children() -> None:
     starts_one = "import subprocess; subprocess.run(['sleep', '60'])"
     begun = time.monotonic()

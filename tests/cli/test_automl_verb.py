@@ -148,6 +148,7 @@ def test_plain_run_of_a_search_file_says_that_it_searches_nothing(tao: Tao) -> N
     assert "To search: tao automl run search.yaml" in ran.err
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_search_shows_what_is_searched_and_the_first_trial(
     typed: Callable[..., Ran], tmp_path: Path
 ) -> None:

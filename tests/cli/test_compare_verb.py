@@ -134,6 +134,7 @@ def test_a_picture_is_renewed_and_no_other_file_is_written_over(
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.slow
 def test_fifty_jobs_are_fifty_named_lines(typed: Typed, tmp_path: Path) -> None:
     ids = [f"sweep-{number:010}" for number in range(50)]
     for number, job in enumerate(ids):

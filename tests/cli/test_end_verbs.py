@@ -219,6 +219,7 @@ for _ in range(300):
 """
 
 
+@pytest.mark.slow
 def test_a_signal_stops_a_watcher_that_is_about_to_wait() -> None:
     subprocess.run([sys.executable, "-c", STOPPED_WHILE_IT_LOOKS], check=True, timeout=300)
 

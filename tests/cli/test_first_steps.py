@@ -105,8 +105,8 @@ def test_the_version_is_told_to_people_and_programs(typed: Callable[..., Ran]) -
     [
         (("resume", "x"), "Did you mean tao retry?"),
         (("restart",), "Did you mean tao retry?"),
-        (("exec", "x"), "tao logs -f JOB"),
-        (("ssh", "x"), "tao logs -f JOB"),
+        (("exec", "x"), "tao why JOB"),
+        (("ssh", "x"), "tao why JOB"),
         (("cp", "x"), "tao results JOB --fetch DIR"),
         (("top",), "tao status JOB"),
         (("lgos",), "Did you mean tao logs?"),

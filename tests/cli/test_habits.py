@@ -19,6 +19,7 @@ from tao_sdk.cli.verbs import VERBS
 Typed = Callable[..., Ran]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "told"),
     [
@@ -125,6 +126,7 @@ def test_a_flag_of_another_tool_names_the_flag_that_does_it(
     assert len(ran.err.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_flag_that_nobody_has_still_leads_to_set_and_help(typed: Typed) -> None:
     assert "--set KEY=VALUE. All flags: tao run --help" in typed("run", "--lr", "1").err
 

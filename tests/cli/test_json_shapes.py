@@ -154,4 +154,5 @@ def test_every_key_of_a_job_file_is_documented() -> None:
         "platform",
         "options",
         "search",
+        "automl_policy",
     }

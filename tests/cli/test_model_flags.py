@@ -8,6 +8,8 @@ import re
 import runpy
 from collections.abc import Callable
 
+import pytest
+
 from support.pages import ROOT
 from support.tao_command import Ran, Tao
 
@@ -67,6 +69,7 @@ def test_a_parent_that_failed_is_refused(tao: Tao) -> None:
     assert "is Error, not Complete" in refused.err
 
 
+@pytest.mark.slow
 def test_a_plan_says_where_values_came_from(typed: Callable[..., Ran]) -> None:
     ran = typed("plan", *TRAIN, "--set", "num_epochs=3", "--time-limit", "1h")
     lines = ran.out.splitlines()

@@ -170,6 +170,7 @@ def interrupting(verb: Callable[..., Any], *, after: bool) -> Callable[..., Any]
     return interrupted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_ctrl_c_while_the_job_is_handed_over_names_the_job_that_is_left(
     typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, after: bool

@@ -19,6 +19,7 @@ TRAIN = "mkdir -p {0}; echo 1 > {0}/model_epoch_001.pth; sleep 30 & wait"
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [["out"], None])
 @pytest.mark.parametrize(("code", "whole"), [(75, True), (143, False)])
 def test_checkpoints_of_a_command_that_saved_at_its_time_limit_and_ended_are_whole(
@@ -54,6 +55,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["{0}", "true && {0}", "{0}\necho next"])
 def test_the_last_checkpoint_of_a_program_that_a_shell_waits_for_is_whole(
     sdk: LocalSDK, command: str
@@ -85,6 +87,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["{0} saving.py", "{0} saving.py outlive\necho next", "bash job.sh"]
 )
@@ -144,6 +147,7 @@ while True:
 HIDING = "trap : TERM; {0} crashing.py & wait; wait; true"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carried", [True, False])
 @pytest.mark.parametrize(
     "command", ["{0} crashing.py", "{0} crashing.py outlive 2>&1 | tee log", "bash job.sh"]
@@ -190,6 +194,7 @@ sys.exit(1)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [None, {"lr": 0.1}])
 def test_the_last_checkpoints_before_a_failure_are_unsure_for_every_kind_of_job(
     sdk: LocalSDK, args: dict[str, float] | None
@@ -250,6 +255,7 @@ with LocalSDK(settings=Settings(json.loads(sys.argv[1]))) as sdk:
 """
 
 
+@pytest.mark.slow
 def test_a_folder_that_may_not_be_read_is_named_and_the_rest_is_shown(
     sdk: LocalSDK, tmp_path: Path
 ) -> None:
@@ -269,6 +275,7 @@ def test_a_folder_that_may_not_be_read_is_named_and_the_rest_is_shown(
     assert skipped == [["shut", "The folder cannot be looked into."]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [{"eval.py": b"print(1)"}, {}])
 def test_an_input_that_the_job_did_not_change_is_no_result(
     sdk: LocalSDK, tmp_path: Path, files: dict[str, bytes]
@@ -292,6 +299,7 @@ def test_an_input_that_the_job_did_not_change_is_no_result(
     assert "best.pth" not in {copy.name for copy in copies}
 
 
+@pytest.mark.slow
 def test_an_input_that_the_job_wrote_again_is_a_result(sdk: LocalSDK, tmp_path: Path) -> None:
     trained = tmp_path / "trained.pth"
     trained.write_text("weights")

@@ -299,6 +299,7 @@ def test_a_misspelt_key_is_one_mistake_not_also_a_missing_one(read: Read) -> Non
     assert mistake(read, "comand: x").startswith("1:1: unknown key 'comand'. Did you mean command?")
 
 
+@pytest.mark.slow
 def test_of_very_many_mistakes_the_first_are_told(read: Read) -> None:
     with pytest.raises(Mistakes) as told:
         read("\n".join(f"wrong_{number}: 1" for number in range(10_000)))
@@ -392,6 +393,7 @@ def test_a_spec_of_4_mb_is_read(tmp_path: Path) -> None:
     assert len(specs["values"]) == 40_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "told"),
     [

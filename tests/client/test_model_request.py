@@ -93,6 +93,7 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "told"),
     [

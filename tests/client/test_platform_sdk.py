@@ -181,6 +181,7 @@ def test_a_keyword_that_is_called_as_the_flag_is_named_with_the_field(
         sdk.create_job("", "true", **dict[str, Any]({flag: 1}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timeout", ["1m", timedelta(minutes=1), float("nan"), [3]])
 def test_a_timeout_that_is_no_number_of_seconds_is_a_usage_error(
     sdk: LocalSDK, timeout: Any
@@ -272,6 +273,7 @@ def test_a_path_is_taken_as_the_address_of_an_input_by_both_ways_in(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["specs", "args", "inputs", "outputs", "native", "mounts"])
 @pytest.mark.parametrize("wrong", [object(), numpy.array([1j]), {1, 2}, Decimal(1)])
 def test_a_value_that_no_job_can_hold_is_a_spec_error_with_its_place(
@@ -603,6 +605,7 @@ def test_a_text_that_is_the_name_of_a_file_here_is_no_content(
         sdk.create_job("", "cat t.py", gpu_count=0, files=files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["tail", "rank"])
 def test_a_part_of_a_log_that_is_no_number_is_told(sdk: LocalSDK, field: str) -> None:
     job = sdk.create_job("", "echo a; echo b", gpu_count=0)

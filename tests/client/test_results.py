@@ -56,6 +56,7 @@ def between_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], obj
     return set_up
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_replaced_while_it_is_copied_is_never_a_mixture(
     sdk: LocalSDK, between_reads: Callable[..., None]
 ) -> None:
@@ -201,6 +202,7 @@ def test_zeros_that_are_written_out_are_copied_as_they_are(sdk: LocalSDK) -> Non
     assert Path("here/model.pth").read_bytes() == (results / "model.pth").read_bytes()
 
 
+@pytest.mark.slow
 def test_results_that_do_not_fit_are_refused_before_any_is_copied(
     sdk: LocalSDK, small_disk: Path
 ) -> None:
@@ -242,6 +244,7 @@ def test_what_a_killed_fetch_left_of_a_file_is_removed_by_the_next(sdk: LocalSDK
     assert left == {"model.pth", f".model.pth.{alive}.part", f".mine.{dead.pid}.part"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe", "nothing"])
 def test_a_file_that_becomes_another_thing_while_it_is_copied_costs_only_itself(
     sdk: LocalSDK, between_reads: Callable[..., None], kind: str

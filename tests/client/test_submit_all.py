@@ -85,6 +85,7 @@ def submission(answer: Submission | TaoError) -> Submission:
     return answer
 
 
+@pytest.mark.slow
 def test_many_jobs_are_submitted_side_by_side_and_answered_in_their_order(client: Client) -> None:
     slow = SlowSubmit(client, 1.0, submits=8)
     began = time.monotonic()
@@ -97,12 +98,14 @@ def test_many_jobs_are_submitted_side_by_side_and_answered_in_their_order(client
     assert all(job.status is Status.COMPLETE for job in client.wait_all([job.id for job in jobs]))
 
 
+@pytest.mark.slow
 def test_no_more_are_submitted_at_once_than_the_backend_takes(client: Client) -> None:
     slow = SlowSubmit(client, 0.1, submits=2)
     client.submit_all(quick(6), "local")
     assert slow.most_at_once == 2
 
 
+@pytest.mark.slow
 def test_jobs_whose_plans_pick_gpus_are_submitted_one_after_the_other(client: Client) -> None:
     slow = SlowSubmit(client, 0.1, submits=4, picks_gpus=True, needs_image=False)
     client.submit_all([{"command": "true", "gpu_count": 0}] * 4, "local")
@@ -124,6 +127,7 @@ def test_a_refused_job_stops_no_other_and_its_error_stands_in_its_place(client: 
     assert stored == {submission(answers[0]).job.id, submission(answers[3]).job.id}
 
 
+@pytest.mark.slow
 def test_after_an_interrupt_each_job_is_stored_and_submitted_or_not_there_at_all(
     client: Client,
 ) -> None:
@@ -146,6 +150,7 @@ def test_after_an_interrupt_each_job_is_stored_and_submitted_or_not_there_at_all
     )
 
 
+@pytest.mark.slow
 def test_an_interrupt_does_not_cut_the_submit_of_a_single_job(client: Client) -> None:
     slow = SlowSubmit(client, 0.5)
 

@@ -62,6 +62,7 @@ def place(value: object) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "block"), ALL, ids=place)
 def test_a_block_can_be_read(page: Path, block: Block, tmp_path: Path) -> None:
     """What is not run is at least parsed, and every block names its language."""

@@ -45,6 +45,7 @@ def sleepers(client: Client, number: int) -> list[str]:
     return [client.submit(spec, "local").job.id for _ in range(number)]
 
 
+@pytest.mark.slow
 def test_jobs_that_were_only_told_to_end_are_looked_for_together(client: Client) -> None:
     jobs = sleepers(client, 5)
     telling = OnlyTells(client, jobs[0])
@@ -85,6 +86,7 @@ def test_an_endpoint_that_cannot_be_reached_is_the_answer_for_each_of_its_jobs(
     assert client.cancel_jobs(jobs, grace=5) == dict.fromkeys(jobs, True)
 
 
+@pytest.mark.slow
 def test_a_cancel_that_could_not_be_sent_is_carried_out_by_who_waits(client: Client) -> None:
     (job,) = sleepers(client, 1)
     away = OutOfReach(client, job, ends=False)

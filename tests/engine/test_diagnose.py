@@ -15,6 +15,7 @@ from tao_sdk.engine.diagnose import explain
 from tao_sdk.model.spec import JobSpec
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("earlier_version", [False, True])
 def test_a_file_that_is_not_there_is_told_with_the_folder_that_the_job_ran_in(
     client: Client, tmp_path: Path, earlier_version: bool

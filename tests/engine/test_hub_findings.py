@@ -49,12 +49,14 @@ HUB = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("uri", [*HUB, "ngc://acme/net:1", "ngc://acme/net", "WEB/x"])
 def test_nothing_is_said_of_inputs_that_are_there(client, servers, uri):
     found = client.plan(reading(uri.replace("WEB", servers[2].url)), "local").findings
     assert not [each for each in found if "input" in each.what]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("uri", "code"),
     [

@@ -23,6 +23,7 @@ from tao_sdk.model.replica import Replica
 from tao_sdk.model.spec import JobSpec
 
 
+@pytest.mark.slow
 def test_a_drain_that_was_cut_short_repeats_no_byte(client: Client) -> None:
     job = client.submit(JobSpec(command="seq 1 1000", gpu_count=0), "local").job
     client.wait(job.id, timeout=300)
@@ -66,6 +67,7 @@ def test_a_log_that_only_its_platform_has_is_not_shown_as_empty_while_that_is_aw
     assert client.cancel_job(job.id, grace=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [0, 1, 2, 5, 6, 100])
 @pytest.mark.parametrize("ending", [b"", b"\n"])
 def test_the_tail_of_a_kept_log_is_right_across_the_pieces_it_is_kept_in(
@@ -84,6 +86,7 @@ def test_the_tail_of_a_kept_log_is_right_across_the_pieces_it_is_kept_in(
     assert b"".join(client.follow_logs(job.id, tail=lines, follow=False)) == b"".join(last)
 
 
+@pytest.mark.slow
 def test_a_diagnosis_shows_the_start_and_the_end_of_a_line_as_long_as_the_log(
     client: Client,
 ) -> None:
@@ -99,6 +102,7 @@ def test_a_diagnosis_shows_the_start_and_the_end_of_a_line_as_long_as_the_log(
     assert most < 8_000_000
 
 
+@pytest.mark.slow
 def test_a_follower_whose_log_is_let_go_under_it_gets_the_rest_from_the_kept_copy(
     client: Client,
 ) -> None:
@@ -180,6 +184,7 @@ class Unreadable:
         return getattr(self._backend, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 def test_why_there_is_no_log_is_told_where_there_is_no_copy_of_it_either(
     client: Client, kept: bool
@@ -201,6 +206,7 @@ def test_why_there_is_no_log_is_told_where_there_is_no_copy_of_it_either(
             list(client.follow_logs(job.id, **asked))  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stdout", "stderr", "err"])
 def test_a_stream_that_cannot_be_had_alone_is_an_error_and_not_the_whole_log(
     client: Client, stream: str
@@ -295,6 +301,7 @@ def with_three_ranks(
     return client.get_job(job.id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [PathNotFound("gone"), Unreachable("its node is away")])
 def test_a_rank_without_a_log_hides_no_other_ranks(
     client: Client, monkeypatch: pytest.MonkeyPatch, error: Exception

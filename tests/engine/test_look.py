@@ -98,6 +98,7 @@ class Refuses:
         return verb(ref, *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "retries"), [("logs", 0), ("evidence", 1)])
 def test_a_job_of_which_the_backend_refuses_something_is_the_only_one_that_is_not_judged(
     client: Client, verb: str, retries: int
@@ -273,6 +274,7 @@ def test_a_list_that_lags_behind_does_not_make_a_job_vanish(client: Client) -> N
     client.cancel_job(job, grace=0)
 
 
+@pytest.mark.slow
 def test_a_job_that_stays_away_for_longer_than_its_list_lags_is_gone(client: Client) -> None:
     job = run(client, "sleep 60")
     until(client, job, "Running")

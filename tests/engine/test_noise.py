@@ -56,6 +56,7 @@ def folder(client: Client, job: Job) -> Path:
     return Path(ref.details["job_dir"])
 
 
+@pytest.mark.slow
 def test_a_lost_supervisor_is_tried_again_after_its_wait(client: Client) -> None:
     job = start(client, f'[ "$TAO_ATTEMPT" = 2 ] || {KILLS_ITS_SUPERVISOR}', retries=1)
     waiting = wait_until(client, job, waits_for_next_attempt)
@@ -72,6 +73,7 @@ def test_a_lost_supervisor_is_tried_again_after_its_wait(client: Client) -> None
     assert (ended.status, ended.attempt, ended.next_attempt_at) == (Status.COMPLETE, 2, None)
 
 
+@pytest.mark.slow
 def test_a_lost_supervisor_is_the_end_where_no_attempt_is_left(client: Client) -> None:
     ended = wait_until(client, start(client, KILLS_ITS_SUPERVISOR), has_ended)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.SUPERVISOR_LOST)
@@ -93,6 +95,7 @@ def test_a_restart_of_the_machine_is_told_from_a_lost_supervisor(client: Client)
     assert explained(client, ended) == ("machine_restarted", True)
 
 
+@pytest.mark.slow
 def test_a_job_at_its_time_limit_is_not_tried_again(client: Client) -> None:
     ended = wait_until(client, start(client, "sleep 30", time_limit="1s", retries=2), has_ended)
     assert (ended.status, ended.reason_code, ended.attempt) == (Status.ERROR, Reason.TIME_LIMIT, 1)
@@ -107,6 +110,7 @@ def test_a_canceled_job_is_canceled(client: Client) -> None:
     assert client.diagnose(job.id) is None
 
 
+@pytest.mark.slow
 def test_a_job_that_waits_for_its_next_attempt_can_be_canceled(client: Client) -> None:
     job = start(client, KILLS_ITS_SUPERVISOR, retries=1)
     wait_until(client, job, waits_for_next_attempt)
@@ -115,6 +119,7 @@ def test_a_job_that_waits_for_its_next_attempt_can_be_canceled(client: Client) -
     assert (ended.status, ended.attempt, ended.next_attempt_at) == (Status.CANCELED, 1, None)
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_seen_keeps_its_status(client: Client) -> None:
     job = wait_until(client, start(client, "sleep 1"), is_running)
     restore = fail_from_now_on(client, job, "observe", Unreachable("connection refused"))
@@ -125,6 +130,7 @@ def test_a_job_that_cannot_be_seen_keeps_its_status(client: Client) -> None:
     assert (ended.status, ended.reason_code) == (Status.COMPLETE, None)
 
 
+@pytest.mark.slow
 def test_a_job_that_waits_for_its_next_attempt_waits_on_while_it_cannot_be_seen(
     client: Client,
 ) -> None:
@@ -144,6 +150,7 @@ def test_a_job_that_waits_for_its_next_attempt_waits_on_while_it_cannot_be_seen(
     )
 
 
+@pytest.mark.slow
 def test_a_job_whose_folder_is_gone_was_removed_outside(client: Client) -> None:
     job = wait_until(client, start(client, "sleep 30"), is_running)
     place = folder(client, job)
@@ -179,6 +186,7 @@ def test_what_the_runner_could_not_do_is_its_reason(client: Client, tmp_path: Pa
     assert explained(client, ended) == ("archive_broken", False)
 
 
+@pytest.mark.slow
 def test_a_server_that_nobody_knows_is_read_from_the_events_host(client: Client) -> None:
     for uri, rule in (
         ("s3://acme/x", "bucket_not_in_aws"),

@@ -87,6 +87,7 @@ def test_the_next_attempt_of_an_old_job_is_due_a_while_after_it_was_seen_to_fail
     assert abs(after - timedelta(seconds=5)) < timedelta(milliseconds=1)
 
 
+@pytest.mark.slow
 def test_an_old_job_that_waited_gets_its_next_attempt(old_client: Client) -> None:
     waiting = stored(old_client, "lost")
     Watcher(old_client.engine).run()

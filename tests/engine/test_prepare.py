@@ -78,6 +78,7 @@ def test_a_local_plan_walks_the_inputs_of_its_spec_once(
     assert walks.count("inputs") == 1
 
 
+@pytest.mark.slow
 def test_a_retry_reads_the_inputs_of_its_spec_once(client: Client, walks: list[str]) -> None:
     spec = JobSpec(
         command="exit 3",

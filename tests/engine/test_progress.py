@@ -172,6 +172,7 @@ class SideBySide:
         return getattr(self._backend, name)
 
 
+@pytest.mark.slow
 def test_the_logs_of_many_jobs_are_read_side_by_side_and_only_as_long_as_a_look_may_take(
     client: Client,
 ) -> None:
@@ -279,6 +280,7 @@ def shown_at_the_end(client: Client, job_id: str) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.slow
 def test_what_is_shown_does_not_depend_on_whether_the_log_or_the_status_file_was_read_first(
     client: Client,
 ) -> None:
@@ -295,6 +297,7 @@ def test_what_is_shown_does_not_depend_on_whether_the_log_or_the_status_file_was
     assert shown_at_the_end(client, file_first.id) == at_log_first
 
 
+@pytest.mark.slow
 def test_epochs_of_a_long_log_are_written_down_while_it_is_read(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +318,7 @@ def test_epochs_of_a_long_log_are_written_down_while_it_is_read(
     assert sorted(set(told)) == list(range(1, 60_001))
 
 
+@pytest.mark.slow
 def test_a_line_that_is_longer_than_any_text_is_read_on_at_the_next_look(client: Client) -> None:
     classes = ", ".join(f'"class_{n}_ap": 0.5' for n in range(600))
     command = f"""printf '%s' '{{"epoch": 1, "max_epoch": 2, "kpi": {{{classes}, '; touch $TAO_RESULTS_DIR/half

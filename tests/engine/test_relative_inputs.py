@@ -42,6 +42,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("files", [{}, FILES])
 def test_a_relative_input_is_found_in_the_folder_of_submit(

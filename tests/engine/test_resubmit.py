@@ -57,6 +57,7 @@ def waiting(client: Client, verb: str, error: TaoError) -> Job:
     return job
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "error"),
     [
@@ -129,6 +130,7 @@ def pass_once(watcher: Watcher) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.slow
 def test_further_attempts_of_many_jobs_start_side_by_side(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +144,7 @@ def test_further_attempts_of_many_jobs_start_side_by_side(
     assert seconds < sum(slow.durations) / 3
 
 
+@pytest.mark.slow
 def test_a_further_attempt_that_cannot_start_holds_up_none_beside_it(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +158,7 @@ def test_a_further_attempt_that_cannot_start_holds_up_none_beside_it(
     client.cancel_job(bad)
 
 
+@pytest.mark.slow
 def test_two_watchers_at_once_start_no_attempt_twice(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +180,7 @@ def test_two_watchers_at_once_start_no_attempt_twice(
     )
 
 
+@pytest.mark.slow
 def test_attempts_whose_plans_pick_gpus_start_one_after_the_other(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -295,6 +295,7 @@ def starts(client: Client, who: str) -> tuple[Held, Callable[[], object]]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["submit", "look"])
 def test_a_cancel_that_comes_while_a_job_is_started_ends_it_once_it_has(
     client: Client, monkeypatch: pytest.MonkeyPatch, who: str
@@ -303,6 +304,7 @@ def test_a_cancel_that_comes_while_a_job_is_started_ends_it_once_it_has(
     assert until_ended(client, job).status is Status.CANCELED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["submit", "look"])
 def test_a_job_that_could_not_be_ended_when_it_had_started_goes_on_and_can_be_canceled(
     client: Client, monkeypatch: pytest.MonkeyPatch, who: str

@@ -10,6 +10,7 @@ import pytest
 from tao_sdk.engine.side_by_side import side_by_side
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_a_thread_starts_waits_for_the_action_of_that_thread_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -65,6 +65,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dockerd, "TIMEOUT", LONG)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 def test_a_wait_ends_when_its_time_is_up_and_says_who_did_not_answer(
     settings: Settings, silent: Silent
@@ -85,6 +86,7 @@ def test_a_wait_ends_when_its_time_is_up_and_says_who_did_not_answer(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 def test_a_client_closes_while_its_watch_waits_for_a_silent_daemon(
     settings: Settings, silent: Silent
@@ -98,6 +100,7 @@ def test_a_client_closes_while_its_watch_waits_for_a_silent_daemon(
     until_returned(threading.Thread(target=watching.close, daemon=True))
 
 
+@pytest.mark.slow
 def test_a_list_and_a_reason_wait_for_a_silent_daemon_once(
     settings: Settings, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

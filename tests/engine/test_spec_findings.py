@@ -43,6 +43,7 @@ def test_nothing_is_told_of_an_output_that_the_program_may_know(
     assert told(client, "output.unread", specs=SPECS, **fields) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR"])
 def test_a_variable_that_is_always_the_sdks_own_is_told_and_not_used(
     client: Client, name: str

@@ -61,6 +61,7 @@ def test_an_output_that_the_spec_places_in_a_bucket_needs_keys_too(tmp_path: Pat
         client.plan(spec, "local")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [
@@ -86,6 +87,7 @@ READS = JobSpec(command="true", gpu_count=0, inputs={"/nowhere/x": "s3://acme-tr
 DEAD_STORE = "http://127.0.0.1:9"
 
 
+@pytest.mark.slow
 def test_a_job_without_keys_is_not_sent_to_a_store_that_does_not_answer(tmp_path: Path) -> None:
     with opened(tmp_path, S3_ENDPOINT_URL=DEAD_STORE) as client:
         with pytest.raises(CredentialError, match="no keys to read s3://acme-training/a") as error:
@@ -95,6 +97,7 @@ def test_a_job_without_keys_is_not_sent_to_a_store_that_does_not_answer(tmp_path
         assert client.list_jobs() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [{"AWS_EC2_METADATA_DISABLED": "false"}, {"ACCESS_KEY": "AKIA-a", "SECRET_KEY": "a-secret"}],

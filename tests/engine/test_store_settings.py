@@ -53,6 +53,7 @@ def client_with(tmp_path: Path, **environ: str) -> Client:
     return Client(settings=Settings({**known, **environ}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "value", "error"), WRONG)
 def test_what_no_store_can_have_is_refused_by_its_name(
     tmp_path: Path, name: str, value: str, error: type[Exception]

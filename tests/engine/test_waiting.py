@@ -42,6 +42,7 @@ def running(job: Job) -> Job | None:
     return job if job.status is Status.RUNNING else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_change_at_either_of_two_endpoints_wakes_who_waits_for_jobs_of_both(
     client: Client, tmp_path: Path, which: int
@@ -88,6 +89,7 @@ def listeners_to(client: Client, number: int) -> list[tuple[Listener, News]]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 30])
 def test_however_many_endpoints_there_are_the_one_with_news_is_heard(
     client: Client, number: int

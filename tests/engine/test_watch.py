@@ -113,6 +113,7 @@ def test_a_webhook_gets_every_milestone_and_the_end_with_ids_of_their_own(
     assert {got["job"]["id"] for got in receiver.got} == {job}
 
 
+@pytest.mark.slow
 def test_a_webhook_that_fails_is_told_again_with_the_same_id(
     client: Client, receiver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_receiver_that_never_answers_is_given_up_and_its_failure_written_down(
     assert kinds.count("hook-done") == 1
 
 
+@pytest.mark.slow
 def test_a_webhook_whose_answer_comes_drop_by_drop_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -160,6 +162,7 @@ def test_a_webhook_whose_answer_comes_drop_by_drop_is_given_up(
         over.set()
 
 
+@pytest.mark.slow
 def test_a_webhook_that_sends_the_message_elsewhere_has_failed_and_nothing_is_sent_there(
     receiver: Any,
 ) -> None:
@@ -359,6 +362,7 @@ def test_jobs_that_live_elsewhere_are_named_once_however_long_it_is_watched(
     assert " and 2 more: This job lives on another machine, " in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "longest"), [(None, 10.0), (3.0, 30.0), (90.0, 90.0)])
 def test_looks_become_rarer_to_a_bound_that_goes_with_what_is_polite_there(
     client: Client, asked: float | None, longest: float
@@ -389,6 +393,7 @@ class NoLogOf:
         return self.backend.logs(ref, request)
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_tried_again_holds_up_no_other(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,6 +415,7 @@ def test_a_job_that_cannot_be_tried_again_holds_up_no_other(
     assert (client.get_job(good).status, client.get_job(good).attempt) == (Status.COMPLETE, 2)
 
 
+@pytest.mark.slow
 def test_a_watcher_that_leaves_gives_the_watch_back(client: Client) -> None:
     job = run(client, "true")
     watch(client)
@@ -419,6 +425,7 @@ def test_a_watcher_that_leaves_gives_the_watch_back(client: Client) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_receiver_that_does_not_speak_http_holds_up_no_other(
     client: Client, receiver: Any
 ) -> None:
@@ -441,6 +448,7 @@ def test_a_receiver_that_does_not_speak_http_holds_up_no_other(
     assert [event.kind for event in client.events(first)].count("hook-failed") == 1
 
 
+@pytest.mark.slow
 def test_a_job_that_is_removed_while_its_hook_is_told_keeps_none_from_being_told(
     client: Client, receiver: Any
 ) -> None:
@@ -476,6 +484,7 @@ def test_a_callback_that_fails_or_is_of_a_removed_job_keeps_none_from_being_told
     assert watcher.callbacks.of_job == {}
 
 
+@pytest.mark.slow
 def test_a_job_submitted_to_a_watcher_that_is_about_to_leave_is_watched(
     client: Client, receiver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -515,6 +524,7 @@ def test_a_store_that_cannot_be_read_for_a_while_does_not_end_the_watch(
     assert client.get_job(job, look=False).status is Status.COMPLETE
 
 
+@pytest.mark.slow
 def test_what_a_hook_prints_is_kept_from_the_watchers_terminal_and_told_when_it_fails(
     client: Client, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -555,6 +565,7 @@ def test_an_error_in_a_callback_is_logged_and_not_the_error_of_whoever_looks(
     assert "ZeroDivisionError" in str(record.exc_info)
 
 
+@pytest.mark.slow
 def test_an_idle_watcher_asks_the_store_once_a_turn(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

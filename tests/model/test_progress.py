@@ -56,6 +56,7 @@ metrics: loss 0.3
 """
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, len(MIXED)), max_size=20))
 def test_the_lines_of_one_epoch_mean_the_same_together_and_apart(cuts: list[int]):
     reader = ProgressReader()
@@ -647,6 +648,7 @@ LOGS_BESIDE_EPOCHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LOGS_BESIDE_EPOCHS)
 @given(data=st.data())
 def test_tables_and_steps_mean_the_same_in_pieces_to_readers_that_follow_one_another(
@@ -695,6 +697,7 @@ def with_digits(kind: str, random: Random) -> bytes:
     return re.sub("0", lambda _: random.choice("0123456789"), kind).encode()
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from(LIKE_EACH_OTHER), st.randoms(use_true_random=False)), max_size=12
@@ -776,6 +779,7 @@ def pieces_of_logs(draw: st.DrawFn) -> list[bytes]:
     return [log[begin:end] for begin, end in pairwise(edges)]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(pieces_of_logs())
 def test_an_odd_log_means_the_same_in_pieces_and_as_a_whole(pieces: list[bytes]):
@@ -792,6 +796,7 @@ def test_epochs_that_lie_at_uneven_distances_keep_an_entry_each() -> None:
     assert [entry.epoch for entry in reader.progress.history] == [1, 9, 10, 11]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(pieces_of_logs())
 def test_readers_that_follow_one_another_come_to_what_one_alone_does(pieces: list[bytes]):
@@ -804,6 +809,7 @@ def test_readers_that_follow_one_another_come_to_what_one_alone_does(pieces: lis
     assert last.progress == alone.progress
 
 
+@pytest.mark.slow
 @given(pieces_of_logs())
 def test_the_epochs_alone_are_those_of_the_whole_progress(pieces: list[bytes]):
     reader, quick = ProgressReader(), ProgressReader()

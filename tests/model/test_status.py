@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ def test_a_terminal_status_never_changes(status: Status, phases: list[Phase]) ->
         assert advance(standing, seen(phase)) == standing
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(list(Phase)), max_size=12))
 def test_every_sequence_of_looks_leads_to_a_status(phases: list[Phase]) -> None:
     standing = Standing(Status.PENDING)

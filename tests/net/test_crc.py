@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ PARTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(PARTS)
 def test_the_parts_checksums_make_that_of_the_whole(parts):
     assert crc.join_crc32((zlib.crc32(part), len(part)) for part in parts) == zlib.crc32(

@@ -103,6 +103,7 @@ def test_a_proxy_that_lets_nobody_through_is_told_at_once():
     assert proxy.url.partition("://")[2] in failure.value.what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("dead", ["127.0.0.1:9", "no-such-proxy.invalid:3128", "a..b:3128"])
 def test_a_proxy_that_is_not_there_is_told_as_the_proxy_and_not_as_the_server(scheme, dead):

@@ -216,6 +216,7 @@ def test_the_checksum_of_a_large_file_is_taken_while_its_parts_arrive(tmp_path):
     assert (tmp_path / "x").read_bytes() == content
 
 
+@pytest.mark.slow
 def test_parts_that_arrive_in_any_order_have_the_checksum_of_the_whole(tmp_path):
     content = os.urandom(5 * PART + 11)
     late, last = threading.Event(), threading.Event()

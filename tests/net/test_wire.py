@@ -54,6 +54,7 @@ def test_what_tls_gives_in_small_pieces_is_passed_on_in_large_ones():
     assert len(passed_on) < size / RECORD / 2
 
 
+@pytest.mark.slow
 def test_what_came_before_a_line_fell_silent_is_passed_on(monkeypatch):
     monkeypatch.setattr(wire, "SILENCE", 0.5)
     over = threading.Event()

@@ -36,6 +36,7 @@ def test_an_argument_without_a_value_is_left_out_wherever_it_stands(nothing):
     assert words("show x={a} --a {a} {a} y", {"a": nothing}) == ["y"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nothing", [None, "", False, []])
 @pytest.mark.parametrize(
     "word", ['x="{a}"', '"x={a}"', "--x='{a}'", '--x "{a}"', "+train.lr={a}", "'{a}'"]
@@ -44,6 +45,7 @@ def test_quotes_around_an_argument_without_a_value_go_with_it(nothing, word):
     assert words(f"show {word} y", {"a": nothing}) == ["y"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nothing", [None, "", False, []])
 @pytest.mark.parametrize(
     "command",
@@ -126,6 +128,7 @@ def test_any_value_arrives_as_one_word_wherever_the_placeholder_stands(value):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value", ["it's; id #", "$(id)", "`id`", "a\nb", "*", "~", "-x", '"', "\\", "!"]
 )

@@ -72,6 +72,7 @@ def test_it_returns_a_command_and_an_args_template():
     assert set(build_entrypoint(command="true")) == {"command", "args_template"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_the_same_input_gives_the_same_bytes_in_another_process_too(seed):
     here = str(Path(__file__).parent)
@@ -133,6 +134,7 @@ def test_only_what_the_job_can_need_is_packed():
     assert "runner.files" in modules_of(document)
 
 
+@pytest.mark.slow
 def test_a_job_with_outputs_can_send_them_to_a_bucket_and_one_without_has_nothing_that_could():
     document = _document()
     assert {"runner.outputs.bucket", "net.s3", "net.web"}.isdisjoint(modules_of(document))
@@ -176,6 +178,7 @@ NEVER_HERE = {
 }  # no input asks for them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PACKED, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_packed_module_is_the_same_program_on_the_same_lines(path):
     text = path.read_text()
@@ -226,6 +229,7 @@ def test_an_abbreviated_text_is_written_out_as_it_was(text):
     assert written_out(short, pieces) == text
 
 
+@pytest.mark.slow
 def test_all_that_can_be_packed_is_written_out_as_it_was():
     text = "\n".join(slim(path.read_text()) for path in PACKED).encode("ascii", "backslashreplace")
     pieces, short = abbreviated(text)
@@ -684,6 +688,7 @@ def test_data_that_is_no_mapping_or_list_is_refused(field: str, given: object) -
         build_entrypoint(command="true", **{field: given})
 
 
+@pytest.mark.slow
 def test_threads_that_pack_at_once_parse_one_after_the_other(monkeypatch, tmp_path):
     """CPython 3.11 fails when two threads parse in the same moment."""
     parse, parsing, overlaps = ast.parse, [], []

@@ -177,6 +177,7 @@ FIXED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", EACH_SHELL, ids="-".join)
 @pytest.mark.parametrize(("command", "becomes"), FIXED)
 @pytest.mark.parametrize("known", [True, False])
@@ -188,6 +189,7 @@ def test_a_hostile_value_arrives_in_every_usual_place(
         assert out == becomes.replace("%s", value), (text, err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "told"),
     [
@@ -450,6 +452,7 @@ def test_a_command_of_random_parts_runs_no_value(data: bytes):
     run_hostile_command(data)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     st.lists(st.sampled_from(["bash", "-c", "eval", "a=", "sed", "-e", "echo", "export", "command", "[[", "]]", "<<E",

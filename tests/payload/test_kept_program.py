@@ -41,6 +41,7 @@ def kept_file(cache: Path) -> Path:
     return kept
 
 
+@pytest.mark.slow
 def test_the_next_process_packs_nothing_and_makes_the_same_command(tmp_path: Path) -> None:
     first, how = pack_in(tmp_path)
     assert how == "packed"
@@ -95,6 +96,7 @@ def test_a_kept_program_that_cannot_be_trusted_is_packed_anew(
     assert pack_in(tmp_path) == (first, "packed")
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_costs_time_alone(tmp_path: Path) -> None:
     (tmp_path / "tao").write_text("a file in the place of the folder")
     assert pack_in(tmp_path)[1] == "packed"

@@ -119,6 +119,7 @@ class WithTokens(Server):
         return 401, {"www-authenticate": realm}, json.dumps(told).encode()
 
 
+@pytest.mark.slow
 def test_a_token_is_asked_for_without_a_login_first_and_never_shown(tmp_path: Path) -> None:
     with serving(WithTokens()) as server:
         name = read(f"{server.name}/a/b:1")
@@ -147,6 +148,7 @@ class Taking(Server):
         return 200, {}, json.dumps(MANIFEST).encode()
 
 
+@pytest.mark.slow
 def test_a_redirect_takes_no_login_to_another_host(tmp_path: Path) -> None:
     with serving(LeadingAway()) as server, serving(Taking()) as other:
         assert isinstance(server, LeadingAway)
@@ -165,6 +167,7 @@ class AskingElsewhere(Server):
         return 307, {"location": f"http://{self.to}{path}"}, b""
 
 
+@pytest.mark.slow
 def test_a_host_that_a_registry_leads_to_gets_no_login_when_it_asks_for_one(
     tmp_path: Path,
 ) -> None:
@@ -204,6 +207,7 @@ class NoRegistry(Server):
         return 200, {}, b"<html>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("server", "told"),
     [
@@ -224,6 +228,7 @@ def test_an_odd_server_costs_little_and_is_not_taken_for_an_answer(
     assert told in unseen.value.why
 
 
+@pytest.mark.slow
 def test_a_registry_that_nobody_reaches_is_no_answer() -> None:
     found, image = registry_findings(read("127.0.0.1:1/a:1"), {}, Machines())
     assert ([each.code for each in found], image) == (["image.not_seen"], None)

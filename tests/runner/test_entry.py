@@ -83,6 +83,7 @@ print(steps)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settles_later", ["", "yes"])
 def test_a_process_killed_at_any_step_leaves_what_the_next_one_can_go_on_from(
     tmp_path, settles_later

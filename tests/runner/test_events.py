@@ -59,6 +59,7 @@ def woven(pieces):
     return stream, user, events
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(PIECES, st.lists(st.integers(1, 60), min_size=1))
 def test_any_bytes_in_any_chunks_come_back_as_they_were(pieces, sizes):
@@ -174,6 +175,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(JSON)
 def test_the_runners_json_is_json(value):

@@ -212,6 +212,7 @@ def test_a_job_needs_no_module_that_a_minimal_python_lacks_and_none_that_is_slow
     assert not loaded & (ABSENT | SLOW)
 
 
+@pytest.mark.slow
 def test_the_runner_imports_only_the_standard_library():
     for path in PACKED:
         assert modules_of(path) <= {*sys.stdlib_module_names, "tao_sdk"}, path.name

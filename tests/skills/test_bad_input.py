@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,6 +78,7 @@ def use(text: str) -> None:
                 assert refused.what
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(damaged())
 def test_a_damaged_file_is_used_or_refused_with_its_place(text: str) -> None:
@@ -87,6 +89,7 @@ def test_a_damaged_file_is_used_or_refused_with_its_place(text: str) -> None:
         assert error.what.isprintable()
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.text(alphabet="ab:-[]{}&*!|>'\"#%@, \n\t\x00\x1b\ufeff", max_size=40))
 def test_any_text_is_used_or_refused_with_its_place(text: str) -> None:

@@ -20,10 +20,11 @@ FILES = {"versions.yaml": b"images: {}\n", "skills/a/SKILL.md": b"a", "scripts/r
 
 
 def contents(folder: Path) -> dict[str, bytes]:
+    """What is written of a folder: all but the list, and what Python compiles beside a script."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != LIST
+        if path.is_file() and path.name != LIST and path.suffix != ".pyc"
     }
 
 

@@ -441,6 +441,7 @@ def test_every_action_of_a_packaged_model_makes_a_job_that_can_be_packed(
         assert packed["command"]
 
 
+@pytest.mark.slow
 def test_a_prepared_job_runs_with_its_data_and_results(
     make_bank: MakeBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def writer() -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_the_models_are_what_the_tool_writes_of_its_facts() -> None:
     wrong = [
         str(path)
@@ -191,6 +192,7 @@ def test_every_command_and_flag_of_a_page_is_one(
         assert alone <= known, page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", platforms())
 def test_every_flag_that_a_platforms_skill_explains_is_one_of_run(
     platform: str, typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch

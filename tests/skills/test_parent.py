@@ -199,6 +199,7 @@ def test_a_chain_from_train_to_the_engines_evaluate_needs_its_parents_alone(
     assert "train export gen_trt_engine evaluate" in log
 
 
+@pytest.mark.slow
 def test_every_file_that_a_packaged_action_makes_has_a_name() -> None:
     """So that none is written under the last word of its key, without an ending."""
     for each in summaries(BANK):
@@ -267,6 +268,7 @@ def keys_of_both(skill: Skill, action: Action) -> tuple[str, str]:
     return checkpoint, engine
 
 
+@pytest.mark.slow
 def test_no_packaged_action_with_two_keys_is_forgotten() -> None:
     models = [each.entry.name for each in summaries(BANK) if each.kind == "model"]
     found = [

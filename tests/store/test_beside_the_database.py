@@ -89,6 +89,7 @@ def test_a_file_stays_until_the_last_job_that_needs_it_is_removed(store: Store) 
     assert payloads(store) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.dictionaries(st.text(st.characters()), JSON, max_size=4))
 def test_any_object_comes_back_as_it_went_in(
@@ -151,6 +152,7 @@ def whole(copies: LogCopies, attempt: Attempt = ATTEMPT, limit: int = 7) -> byte
     return data
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.lists(st.binary(max_size=50), max_size=8), st.integers(1, 40))
 def test_a_log_below_the_cap_is_kept_byte_for_byte(
@@ -162,6 +164,7 @@ def test_a_log_below_the_cap_is_kept_byte_for_byte(
     assert whole(copies, limit=limit) == b"".join(pieces)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.integers(401, 3000), st.integers(15, 500))
 def test_a_log_above_the_cap_keeps_its_start_and_its_end(

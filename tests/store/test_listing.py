@@ -46,6 +46,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
         yield Filled(store, jobs[::-1])
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     STATUSES, st.none() | st.sampled_from(PLATFORMS), LABELS, st.none() | st.just("digits-000"),
@@ -86,6 +87,7 @@ def test_a_limit_of_nothing_lists_nothing(filled: Filled) -> None:
     assert filled.store.list(limit=0) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wanted",
     [

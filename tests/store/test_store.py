@@ -43,6 +43,7 @@ def test_a_job_comes_back_as_it_was_added(store: Store) -> None:
     assert store.get(job.id) == job
 
 
+@pytest.mark.slow
 def test_the_newest_attempts_of_many_jobs_come_at_once(store: Store) -> None:
     jobs = [
         store.add(Job(f"many-{n}", "many", "local"), row(store, f"many-{n}")) for n in range(1200)
@@ -139,6 +140,7 @@ def test_a_job_that_was_removed_meanwhile_is_not_written(store: Store) -> None:
     assert store.events() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDED)
 @pytest.mark.parametrize("after", list(Status))
 def test_an_ended_job_keeps_its_status(store: Store, end: Status, after: Status) -> None:
@@ -152,6 +154,7 @@ def test_an_ended_job_keeps_its_status(store: Store, end: Status, after: Status)
     assert store.get("digits-a1").progress.epoch == (20 if after is end else 0)
 
 
+@pytest.mark.slow
 def test_no_order_of_writes_changes_an_end(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("ends") / "jobs.db"
 

@@ -64,6 +64,7 @@ def test_the_password_of_a_key_is_never_asked_for(certificates: Path) -> None:
     assert "private key is encrypted" in told.value.why
 
 
+@pytest.mark.slow
 def test_a_daemon_is_trusted_by_its_own_authority_alone(certificates: Path) -> None:
     make = ["openssl", "rsa", "-passin", "pass:hidden", "-in", "key.pem", "-out", "key.pem"]
     subprocess.run(make, cwd=certificates, check=True, capture_output=True)

@@ -69,6 +69,7 @@ def serving(body: bytes = b"{}", length: int | None = None) -> Generator[tuple[S
         server.server_close()
 
 
+@pytest.mark.slow
 def test_requests_in_a_row_use_one_connection() -> None:
     with serving() as (served, daemon):
         for _ in range(3):
@@ -79,6 +80,7 @@ def test_requests_in_a_row_use_one_connection() -> None:
         assert len(served.connections) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunks", [b"", b"3\r\nabc\r\n1\r\nd\r\n"])
 def test_a_stream_that_has_ended_leaves_its_connection_to_the_next_request(chunks: bytes) -> None:
     with serving(chunks, length=None) as (served, daemon):
@@ -89,6 +91,7 @@ def test_a_stream_that_has_ended_leaves_its_connection_to_the_next_request(chunk
         assert len(served.connections) == 1
 
 
+@pytest.mark.slow
 def test_a_stream_that_was_left_in_the_middle_gives_no_rest_to_the_next_request() -> None:
     with serving(b"3\r\nabc\r\n" * 1000) as (served, daemon):
         served.is_chunked = True
@@ -98,6 +101,7 @@ def test_a_stream_that_was_left_in_the_middle_gives_no_rest_to_the_next_request(
         assert daemon.get("/info") == {}
 
 
+@pytest.mark.slow
 def test_a_connection_that_the_daemon_has_closed_is_not_used_again() -> None:
     with serving() as (served, daemon):
         daemon.get("/info")
@@ -107,6 +111,7 @@ def test_a_connection_that_the_daemon_has_closed_is_not_used_again() -> None:
         assert daemon.get("/info") == {}
 
 
+@pytest.mark.slow
 def test_requests_of_several_threads_do_not_mix_up_their_answers() -> None:
     with serving(b'"x"' + b" " * 100_000) as (_, daemon):
         said: list[object] = []
@@ -120,6 +125,7 @@ def test_requests_of_several_threads_do_not_mix_up_their_answers() -> None:
         assert said == ["x"] * 20
 
 
+@pytest.mark.slow
 def test_an_answer_that_ends_before_its_length_is_not_taken_for_whole() -> None:
     with serving(b"{}", length=50) as (_, daemon):
         with pytest.raises(Unreachable, match="broke"):

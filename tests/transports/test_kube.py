@@ -50,6 +50,7 @@ def serving(answering: Answering) -> Generator[tuple[str, list[str]]]:
         server.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "kind", "foreign"),
     [
@@ -91,6 +92,7 @@ def kube(server: str, login: Login | None = None) -> Kube:
     return Kube(Cluster(server, login or Login()), {})
 
 
+@pytest.mark.slow
 def test_a_busy_server_is_asked_again_and_then_answers() -> None:
     def busy_once(handler: http.server.BaseHTTPRequestHandler, number: int) -> None:
         if number == 1:
@@ -103,6 +105,7 @@ def test_a_busy_server_is_asked_again_and_then_answers() -> None:
         assert len(asked) == 2
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_busy_could_not_answer_rather_than_refused() -> None:
     def stay_busy(handler: http.server.BaseHTTPRequestHandler, _: int) -> None:
         answer(handler, {}, 429, Retry_After="0")
@@ -111,6 +114,7 @@ def test_a_server_that_stays_busy_could_not_answer_rather_than_refused() -> None
         kube(server).ask("GET", "/api", times=Times(give_up=0.1))
 
 
+@pytest.mark.slow
 def test_a_server_in_trouble_could_not_answer_and_a_refusal_has_its_words() -> None:
     def break_down(handler: http.server.BaseHTTPRequestHandler, _: int) -> None:
         answer(handler, {"message": "etcd has no leader"}, 500)
@@ -126,6 +130,7 @@ def test_a_server_in_trouble_could_not_answer_and_a_refusal_has_its_words() -> N
     assert (refused.value.status, refused.value.what) == (403, "jobs is forbidden")
 
 
+@pytest.mark.slow
 def test_a_token_that_the_server_no_longer_takes_is_read_again_once(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
@@ -142,6 +147,7 @@ def test_a_token_that_the_server_no_longer_takes_is_read_again_once(tmp_path: Pa
     assert logins == ["Bearer old", "Bearer new"]
 
 
+@pytest.mark.slow
 def test_a_login_that_cannot_be_renewed_is_refused_at_once() -> None:
     def refuse(handler: http.server.BaseHTTPRequestHandler, _: int) -> None:
         answer(handler, {}, 401)
@@ -151,6 +157,7 @@ def test_a_login_that_cannot_be_renewed_is_refused_at_once() -> None:
     assert len(logins) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_that_trickles_is_given_up() -> None:
     ended = threading.Event()
 
@@ -170,6 +177,7 @@ def test_an_answer_that_trickles_is_given_up() -> None:
         ended.set()
 
 
+@pytest.mark.slow
 def test_many_questions_have_one_limit_together() -> None:
     with serving(lambda handler, _: answer(handler, {})) as (server, asked):
         asks = kube(server)
@@ -183,6 +191,7 @@ def test_many_questions_have_one_limit_together() -> None:
         assert len(asked) == answered + 1
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_read_to_its_end_leaves_its_connection_for_the_next() -> None:
     seen: set[Any] = set()
 

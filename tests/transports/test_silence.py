@@ -40,6 +40,7 @@ def kubernetes_question(address: str) -> Callable[[], Any]:
     return lambda: cluster.ask("GET", "/api")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [docker_question, kubernetes_question])
 def test_a_silent_place_is_waited_for_once(
     question: Callable[[str], Callable[[], Any]], monkeypatch: pytest.MonkeyPatch
@@ -92,12 +93,14 @@ def slow_daemon() -> Generator[str]:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_a_slow_daemon_that_answers_a_ping_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dockerd, "PING_SECONDS", LONG)
     with slow_daemon() as address:
         assert docker_question(address)() == {"ApiVersion": "1.41"}
 
 
+@pytest.mark.slow
 def test_time_that_is_over_is_not_laid_to_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dockerd, "PATIENCE", LONG)
     with silent_server() as silent:

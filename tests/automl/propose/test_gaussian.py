@@ -32,6 +32,7 @@ def bowl(params: Any) -> float:
 SPACE = {"lr": {"min": 1e-6, "max": 1e-1}, "m": {"min": 0.0, "max": 0.99}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["bayesian", "bfbo"])
 def test_a_model_is_far_better_than_chance_on_a_bowl(algorithm: str) -> None:
     found = {
@@ -85,6 +86,7 @@ def test_trials_that_run_at_once_differ() -> None:
     assert len(driver.live) == 4
 
 
+@pytest.mark.slow
 def test_a_region_where_trials_fail_is_avoided() -> None:
     """The half that looks best fails always, so the best is at its edge: that is looked for, and
     little is wasted far beyond. A failure is no number, and still is learnt from.

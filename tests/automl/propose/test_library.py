@@ -27,6 +27,7 @@ def regret(algorithm: str, seed: int, trials: int = 30) -> float:
     return best.results[-1].values["val_loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["tpe", "cmaes", "nsga2", "de"])
 def test_what_learns_is_better_than_chance(algorithm: str) -> None:
     learnt, chance = ([regret(name, seed) for seed in range(7)] for name in (algorithm, "random"))

@@ -33,6 +33,7 @@ def test_the_rungs_divide_the_epochs_by_the_factor(
     assert levels(read_settings(given_)) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_only_the_best_of_a_rung_go_on_and_each_at_most_once(data: st.DataObject) -> None:
@@ -89,6 +90,7 @@ def test_only_the_best_of_a_rung_go_on_and_each_at_most_once(data: st.DataObject
                 check(decision)
 
 
+@pytest.mark.slow
 def test_a_search_with_rungs_ends_with_a_full_training() -> None:
     for most in (1, 2, 5, 20):
         for algorithm in ("asha", "hyperband", "bohb", "dehb"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def test_the_order_of_ends_is_of_no_importance() -> None:
     assert all(search == searches[0] for search in searches)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_no_member_is_copied_that_failed_and_none_is_lost(data: st.DataObject) -> None:

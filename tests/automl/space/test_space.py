@@ -64,6 +64,7 @@ def spaces_with_points(draw: st.DrawFn) -> tuple[Space, list[float]]:
     return space, draw(st.lists(unit, min_size=space.width, max_size=space.width))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(spaces_with_points())
 def test_what_is_drawn_is_allowed_and_its_point_leads_back_to_it(
@@ -101,6 +102,7 @@ def test_both_bounds_of_a_range_can_be_reached(found: Range) -> None:
     assert found.decode([1.0], {}) == found.high
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(spaces_with_points())
 def test_a_space_comes_back_from_json(found: tuple[Space, list[float]]) -> None:

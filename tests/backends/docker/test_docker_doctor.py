@@ -113,6 +113,7 @@ def test_what_is_no_address_is_told_so_with_those_that_are(
     assert said["hint"] == "Write unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

@@ -53,11 +53,13 @@ def saying(body: bytes) -> Generator[dockerd.Daemon]:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_no_json_is_none() -> None:
     with saying(b"<html>") as daemon, pytest.raises(Unreachable, match="cannot be understood"):
         daemon.get("/info")
 
 
+@pytest.mark.slow
 def test_an_answer_without_an_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dockerd, "MOST_JSON", 1 << 20)
     monkeypatch.setattr(dockerd, "LONGEST_LINE", 1 << 20)
@@ -70,6 +72,7 @@ def test_an_answer_without_an_end_is_not_read_to_its_end(monkeypatch: pytest.Mon
             daemon.read_file("any", "/etc/passwd")
 
 
+@pytest.mark.slow
 def test_lines_of_a_pull_that_are_no_objects_are_passed_over() -> None:
     with saying(b'3\n["error"]\n\n{"status": "ok"}\n') as daemon:
         assert list(daemon.read_lines("POST", "/images/create", {})) == [{"status": "ok"}]
@@ -86,6 +89,7 @@ def test_a_frame_of_a_log_is_not_waited_for_without_end() -> None:
         frames.feed_block(b"\x01\0\0\0\xff\xff\xff\xff2026")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "log", [b"\x01\0\0\0\xff\xff\xff\xff2026", b"\x09\0\0\0\0\0\0\x20" + b"x" * 32]
 )

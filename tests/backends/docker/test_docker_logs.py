@@ -48,6 +48,7 @@ def refusing() -> Iterator[Callable[[int], Daemon]]:
     server.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "kind"),
     [(404, PathNotFound), (409, NoLog), (501, NoLog), (400, Unreachable), (500, Unreachable)],

@@ -102,6 +102,7 @@ def test_the_tail_of_a_kept_copy_is_its_last_lines(tmp_path: Path) -> None:
     assert b"".join(chunk.data for chunk in tail) == b"3\n4\n"
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=60)), max_size=30),
     st.lists(st.integers(1, 400), max_size=10),

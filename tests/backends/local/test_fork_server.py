@@ -34,6 +34,7 @@ def test_jobs_that_are_submitted_one_after_the_other_share_one_python(machine: M
     assert len({os.getsid(pid) for pid in pids}) == 4
 
 
+@pytest.mark.slow
 def test_a_server_ends_when_it_has_nothing_to_do_and_leaves_no_child_of_ours(
     machine: Machine,
 ) -> None:
@@ -108,6 +109,7 @@ def test_submits_side_by_side_have_a_server_each(machine: Machine) -> None:
     assert [machine.end(ref).exit_code for ref in refs] == [3] * 6
 
 
+@pytest.mark.slow
 def test_a_fork_of_the_client_has_servers_of_its_own(machine: Machine) -> None:
     machine.submit("sleep 300")
     child = os.fork()

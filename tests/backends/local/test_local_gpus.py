@@ -75,6 +75,7 @@ def test_a_job_waits_until_it_can_have_all_its_gpus_and_says_who_holds_them(
     assert machine.see(both).reason == ""
 
 
+@pytest.mark.slow
 def test_a_later_small_job_does_not_overtake_an_earlier_large_one(machine: Machine) -> None:
     machine.has_gpus(2)
     first = machine.submit(SHOW, gpu_count=1)
@@ -92,6 +93,7 @@ def test_a_later_small_job_does_not_overtake_an_earlier_large_one(machine: Machi
     assert shown(machine, small) in ("0", "1")
 
 
+@pytest.mark.slow
 def test_jobs_get_a_gpu_in_the_order_of_their_submits(machine: Machine) -> None:
     machine.has_gpus(1)
     holder = machine.submit(SHOW, gpu_count=1)
@@ -104,6 +106,7 @@ def test_jobs_get_a_gpu_in_the_order_of_their_submits(machine: Machine) -> None:
     assert order.read_text().split() == ["0", "1", "2", "3", "4", "5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "canceled"])
 def test_a_waiting_job_that_is_gone_holds_up_nobody(machine: Machine, how: str) -> None:
     machine.has_gpus(2)
@@ -127,6 +130,7 @@ def mine(machine: Machine, ticket: Path) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_jobs_that_each_need_everything_do_not_block_each_other(machine: Machine) -> None:
     machine.has_gpus(3)
     jobs = [machine.submit("sleep 0.05", gpu_count=-1) for _ in range(5)]

@@ -35,6 +35,7 @@ from tao_sdk.payload.prepared_job import pack_spec
 ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \n second line"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "phase", "code"),
     [
@@ -99,6 +100,7 @@ def pids_named(machine: Machine, ref: Ref, number: int) -> list[int]:
     return [int(line.split()[-1]) for line in machine.printed(ref).splitlines()]
 
 
+@pytest.mark.slow
 def test_a_job_is_paused_while_everything_in_it_waits_for_stopped_processes(
     machine: Machine,
 ) -> None:
@@ -115,6 +117,7 @@ def test_a_job_is_paused_while_everything_in_it_waits_for_stopped_processes(
     until(lambda: machine.see(ref).phase is Phase.RUNNING)
 
 
+@pytest.mark.slow
 def test_a_job_runs_on_while_only_the_shell_around_its_program_is_stopped(
     machine: Machine,
 ) -> None:
@@ -151,6 +154,7 @@ trainer.wait()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="subprocess has no process_group")
 def test_a_stopped_trainer_in_a_group_of_its_own_saves_when_its_job_is_canceled(
     machine: Machine, tmp_path: Path
@@ -398,6 +402,7 @@ def test_a_log_whose_disk_was_full_for_a_while_says_so_at_its_end(small: Machine
     assert small.log(small.submit(command)).endswith(b"kept\n" + logs.CUT)
 
 
+@pytest.mark.slow
 def test_a_job_whose_folder_is_gone_is_still_ended_by_its_time_limit(machine: Machine) -> None:
     ref = machine.submit("sleep 300", time_limit=timedelta(seconds=2))
     leader = machine.identity(ref, "process")

@@ -91,6 +91,7 @@ def test_there_is_one_rank(machine: Machine) -> None:
         list(machine.backend.logs(ref, LogRequest(rank=1)))
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=12), max_size=8), st.integers(0, 10), st.integers(1, 9))
 def test_a_tail_is_the_last_lines_whatever_the_blocks(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], number: int, block: int

@@ -84,6 +84,7 @@ def starting(machine: Machine, plan: Plan) -> bool:
     return bool(machine.fork_servers()) and not folder.has_file("supervisor")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["staged", "supervisor"])
 def test_a_supervisor_that_was_killed_before_the_start_is_replaced(
     machine: Machine, what: str

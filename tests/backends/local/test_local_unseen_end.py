@@ -85,6 +85,7 @@ def test_the_jobs_own_manifest_decides_when_nobody_saw_the_end(
     assert machine.backend.outcome(ref) == Outcome(True, code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -225,6 +226,7 @@ def test_evidence_says_what_a_job_waits_for(machine: Machine) -> None:
     assert machine.backend.diagnose(evidence) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -109,6 +109,7 @@ def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(
     assert not (tmp_path / "timed_out").exists()
 
 
+@pytest.mark.slow
 def test_the_timer_ends_a_command_that_goes_on_and_then_kills_it(tmp_path: Path) -> None:
     timer = limited_to(1, "0.5")
     script = (

@@ -151,6 +151,7 @@ def test_a_key_that_is_not_there_is_told(cluster: Cluster, environ: dict[str, st
     assert found.what == "SSH_KEY_PATH names no key."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "what"),
     [

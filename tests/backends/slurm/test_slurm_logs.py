@@ -58,6 +58,7 @@ def seen(folder: Path, happened: list[tuple[int, str]]) -> Iterator[bytes]:
                 yield chunk.data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [200, logs.BLOCK])
 @settings(max_examples=60)
 @given(HAPPENED)

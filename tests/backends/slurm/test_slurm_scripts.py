@@ -103,11 +103,13 @@ FILES_SENT: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_shellcheck_has_nothing_to_say_of_a_script(path: Path) -> None:
     assert complaints([path]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SENT)
 def test_a_script_that_is_sent_has_every_variable_that_it_uses(name: str) -> None:
     assert complaints_of_text(SENT[name](), only="SC2154") == []

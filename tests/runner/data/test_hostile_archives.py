@@ -127,6 +127,7 @@ def test_a_link_that_leaves_the_folder_at_any_step_is_refused(tmp_path, target):
     assert refusal(path, tmp_path / "out").code == "archive.broken"
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_links_is_refused_and_a_short_one_is_not(tmp_path):
     def links(count):
         def add(tar):
@@ -237,6 +238,7 @@ def test_honest_long_names_and_attributes_and_holes_are_unpacked(tmp_path):
         assert (tmp_path / form / "holes").read_bytes() == (tmp_path / "holes").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.DIRTYPE]
 )

@@ -213,6 +213,7 @@ def test_keys_of_s3_with_the_end_of_a_line_in_them_are_not_sent(web):
     assert not web.seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bucket", ["127.0.0.1:{port}#", "a:{port}", "b#c", "b?c", "user@host", "b\r\nx", "..", ""]
 )
@@ -230,6 +231,7 @@ def test_a_bucket_that_would_become_another_host_is_refused(web, other, bucket, 
     assert not (web.seen or other.seen)
 
 
+@pytest.mark.slow
 def test_who_gives_keys_is_not_asked_through_a_proxy(web):
     keys = {"AccessKeyId": "a", "SecretAccessKey": "s", "Token": TOKEN}
     words = {

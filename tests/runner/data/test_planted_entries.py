@@ -183,6 +183,7 @@ def test_what_a_job_with_an_open_umask_caches_others_cannot_write_to(run, jobs, 
         assert path.is_symlink() or not path.stat().st_mode & 0o022, path
 
 
+@pytest.mark.slow
 def test_an_entry_elsewhere_that_another_user_planted_is_not_taken(place):
     def make(part):
         Path(part, "made").write_bytes(b"weights")
