@@ -598,6 +598,8 @@ def test_a_text_that_is_the_name_of_a_file_here_is_no_content(
     (tmp_path / "t.py").write_text("print(1)")
     with pytest.raises(SpecError, match=r"files\['t.py'\] is the text 't.py'.* Path\('t.py'\)"):
         sdk.create_job("", "cat t.py", gpu_count=0, files={"t.py": "t.py"})
+    with pytest.raises(SpecError, match=r"such as \{'train.py': Path\('train.py'\)\}"):
+        sdk.create_job("", "cat t.py", gpu_count=0, files=["t.py"])  # pyright: ignore[reportArgumentType]
     assert sdk.list_jobs() == []
     files = {"t.py": b"t.py", "word": "word", "long": "x" * 10_000, "empty": ""}
     with warnings.catch_warnings():

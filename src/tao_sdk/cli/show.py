@@ -503,8 +503,8 @@ def standstill(job: Job, activity: Activity | None, epoch_at: datetime | None) -
 
 
 def ago(when: datetime, now: datetime) -> str:
-    """`5m ago, at 2026-11-23 00:03:22`."""
-    return f"{age((now - when).total_seconds())} ago, at {moment(when)}"
+    """`5m ago, at 2026-11-23 00:03:22`. The clock of another machine may be ahead."""
+    return f"{age(max((now - when).total_seconds(), 0.0))} ago, at {moment(when)}"
 
 
 def process_lines(activity: Activity) -> list[str]:

@@ -156,6 +156,9 @@ MAP_OF_TEXT = Kind(
     pairs=True,
 )
 MAPPING = Kind("a mapping", _read_mapping, {"type": "object"}, flag=False)
+CONTENTS = MAPPING._replace(
+    allowed="a mapping of paths in the job to contents, such as {'train.py': Path('train.py')}"
+)
 ANYTHING = Kind("anything", _read_anything, {}, flag=False)
 
 

@@ -83,7 +83,7 @@ class JobSpec:
         "resume_training_checkpoint_path.",
     )
     files: Mapping[str, Any] = setting(
-        f.MAPPING, {}, "Path in the job -> content that travels with the job."
+        f.CONTENTS, {}, "Path in the job -> content that travels with the job."
     )
     gpu_count: int = setting(
         f.integer(-1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from tao_sdk.backends.kubernetes.backend import KubernetesBackend
 from tao_sdk.backends.kubernetes.look import core_path, get_job, items
 from tao_sdk.backends.kubernetes.options import KubernetesOptions
 from tao_sdk.client import Client
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Observation, Phase
@@ -111,10 +113,22 @@ def test_a_canary_is_found_in_every_form() -> None:
     assert list(forms_in("canary-of-another")) == []
 
 
-def test_a_canceled_job_hears_of_it_and_its_last_words_are_kept(client: Client) -> None:
+def test_a_job_that_is_silent_tells_since_when_and_how_to_look_into_it_until_it_is_canceled(
+    client: Client, cluster: Cluster
+) -> None:
     command = "trap 'echo last words; exit 0' TERM; echo begun; while :; do sleep 0.1; done"
     job = submit(client, command)
     until(lambda: "begun" in log_of(client, job))
+    known = client.activity(job.id)
+    assert known is not None
+    assert known.log_changed_at is not None
+    assert abs((known.log_changed_at - utc_now()).total_seconds()) < 300
+    kubectl, *words = shlex.split(known.enter)
+    assert kubectl == "kubectl"
+    context = words.index("--context")
+    del words[context : context + 2]  # another file has it
+    entered = cluster.kubectl(*words, given="echo $TAO_JOB_ID\n")
+    assert job.id in entered
     assert client.cancel_job(job.id, grace=10)
     assert client.get_job(job.id).status is Status.CANCELED
     assert "last words" in log_of(client, job).splitlines()

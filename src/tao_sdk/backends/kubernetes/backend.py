@@ -70,6 +70,7 @@ from tao_sdk.backends.refusals import (
     seen_unreachable,
     still_runs,
 )
+from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import PathNotFound, Refused, TaoError, Unreachable
 from tao_sdk.model.finding import Finding
@@ -555,6 +556,14 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
         found = Evidence.of_observation(parse.observation(seen), node_events(self.kube, ref, seen))
         registry = registry_of(parse.image_of(seen.job))
         return replace(found, names=rules.names_for(registry, ref.namespace))
+
+    @answering()
+    def activity(self, ref: Ref) -> Activity:
+        from tao_sdk.backends.kubernetes.pods import activity
+
+        must_live_at(self.endpoint, ref)
+        pods = look.pods_of(self.kube, ref.namespace, ref.attempt)
+        return activity.look_into(self.kube, ref.namespace, pods, self.cluster.context)
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
         return rules.diagnose(evidence)

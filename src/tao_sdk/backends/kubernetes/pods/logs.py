@@ -333,6 +333,12 @@ class PodLog:
             is_first = False
             time.sleep(PAUSE)
 
+    def last_line_at(self) -> datetime | None:
+        """The time of the newest line, by the clock of its node; None if there is none yet."""
+        beginning = {"tailLines": 1, "limitBytes": LONGEST_TIME}
+        with told_as_broken():
+            return moment_of(time_of(b"".join(self._blocks(beginning))))
+
     def _read_tail(self, position: Position, tail: int) -> Iterator[LogChunk]:
         """The last lines. All lines from the start of the first one's second are counted, because a
         later request repeats that whole second.
