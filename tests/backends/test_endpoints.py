@@ -166,9 +166,11 @@ current-context: east-1
     add(store, "digits-1", platform="kubernetes", endpoint=chosen.endpoint)
     places.remember(chosen)
     later = settings(tmp_path, "", KUBECONFIG=str(kubeconfig))
-    found = Places(later, store).at("kubernetes", chosen.endpoint)
-    assert isinstance(found, FoundAgain)
-    assert found.way["TAO_K8S_CONTEXT"] == "west-1"
+    wrong = settings(tmp_path, "", KUBECONFIG=str(kubeconfig), TAO_K8S_CONTEXT="north")
+    for own in (later, wrong):
+        found = Places(own, store).at("kubernetes", chosen.endpoint)
+        assert isinstance(found, FoundAgain)
+        assert found.way["TAO_K8S_CONTEXT"] == "west-1"
     with (
         Client(settings=later, watch=False) as client,
         pytest.raises(UsageError, match=r"north(.|\n)*east-1, west-1"),

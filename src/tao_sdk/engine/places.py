@@ -119,8 +119,9 @@ class Places:
 
     def _found(self, platform: str, endpoint: str) -> AnyBackend:
         for backend in self._candidates(platform, endpoint):
-            if backend.endpoint == endpoint:
-                return backend
+            with suppress(TaoError):  # its settings lead nowhere
+                if backend.endpoint == endpoint:
+                    return backend
         here = self.named(platform)  # if the settings lead nowhere, its own error says more
         raise Unreachable(
             f"This job lives on {endpoint}, and {platform} here means {here.endpoint}.",
