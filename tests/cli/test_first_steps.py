@@ -106,6 +106,7 @@ def test_the_version_is_told_to_people_and_programs(typed: Callable[..., Ran]) -
         (("resume", "x"), "Did you mean tao retry?"),
         (("restart",), "Did you mean tao retry?"),
         (("exec", "x"), "tao why JOB"),
+        (("automl", "run", "f.yaml", "--image", "a"), "tao run FILE --automl-policy on --image"),
         (("ssh", "x"), "tao why JOB"),
         (("cp", "x"), "tao results JOB --fetch DIR"),
         (("top",), "tao status JOB"),

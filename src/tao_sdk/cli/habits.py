@@ -316,6 +316,10 @@ UNKNOWN_FLAG: Mapping[str, str] = {
     "run": ANY_VALUE,
     "plan": ANY_VALUE,
     "retry": f"{SAME_AGAIN}. Help:",
+    "automl": (
+        "The flags of tao run change the job of a search, too: "
+        "tao run FILE --automl-policy on --image IMAGE. Help:"
+    ),
 }
 
 # The advice for a word that a verb does not take.
