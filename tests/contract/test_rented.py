@@ -81,11 +81,11 @@ def test_a_log_that_cannot_be_fetched_holds_its_place_for_some_minutes_only(
     (rented_folder(place.state) / "silent").touch()
     until(lambda: look(client.engine, [client.store.get(job.id)])[0].job.status.terminal)
     for _ in range(3):
-        look(client.engine, [])
+        client.list_jobs()
     assert rented_machines(place.state) == [f"{job.id}.1"]
     monkeypatch.setattr(letting_go, "LOG_PATIENCE", timedelta(0))
     for _ in range(3):
-        look(client.engine, [])
+        client.list_jobs()
     attempt = client.store.attempt(job.id).attempt
     assert rented_machines(place.state) == []
     assert client.store.log_copies.read(attempt, 0, 999) == letting_go.CUT_OFF
@@ -115,7 +115,7 @@ def test_a_job_that_is_tried_again_while_its_place_goes_pays_for_the_new_one(
     until(lambda: client.get_job(job.id).released)
     client.retry_job(job.id)
     assert rented_machines(place.state) == [f"{job.id}.2"]
-    look(client.engine, [])
+    client.list_jobs()
     assert client.store.get(job.id).rented
     assert letting_go.as_released(client.store.get(job.id)).rented
     client.cancel_job(job.id, grace=0.2)
@@ -135,3 +135,38 @@ def test_a_detached_job_says_who_carries_on_a_submit_of_several_steps(
     assert capsys.readouterr().err.endswith("To carry it on: tao watch\n")
     assert client.store.get(job.id).message == "deploying"
     confirm(client.engine, job.id, ref)
+
+
+def test_a_look_at_one_job_does_not_wait_for_the_places_of_others(
+    client: Client, place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = submitted(client, "true")
+    (rented_folder(place.state) / "silent").touch()
+    until(lambda: look(client.engine, [client.store.get(job.id)])[0].job.status.terminal)
+    caplog.clear()
+    client.engine.release_due_at.clear()
+    other = client.submit(JobSpec(command="true", gpu_count=0), "local").job
+    look(client.engine, [other])
+    assert job.id not in client.engine.release_due_at, "it was tried"
+    for _ in range(2 * letting_go.TELL_AT_TRY):
+        client.engine.release_due_at.clear()
+        client.list_jobs()
+    told = [one.getMessage() for one in caplog.records]
+    words = f"The place of {job.id} is still rented: The machine does not answer."
+    assert told.count(words) == 1, told
+    (rented_folder(place.state) / "silent").unlink()
+    client.engine.release_due_at.clear()
+    until(lambda: client.get_job(job.id).released)
+
+
+def test_a_log_that_is_over_is_copied_no_further(
+    client: Client, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submitted(client, "echo lost")
+    monkeypatch.setattr(letting_go, "LOG_PATIENCE", timedelta(0))
+    (rented_folder(place.state) / "silent").touch()
+    until(lambda: look(client.engine, [client.store.get(job.id)])[0].job.status.terminal)
+    row = client.store.attempt(job.id)
+    (rented_folder(place.state) / "silent").unlink()
+    letting_go.keep_log(client.engine, client.store.get(job.id), row)
+    assert client.store.log_copies.read(row.attempt, 0, 999) == letting_go.CUT_OFF

@@ -276,6 +276,7 @@ def run(
     """
     wanted = asked(client, job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
+    warn_of_open_secrets(out, params)
     policy = policy or policy_of(wanted)
     if policy == ON:
         refuse_flags_of_job(detach, idempotency_key)
@@ -284,7 +285,6 @@ def run(
         return search_for(client, out, wanted)
     if policy is None:
         tell_notes(out, search_notes(wanted))
-    warn_of_open_secrets(out, params)
     return run_job(client, out, wanted, job_file, detach, idempotency_key)
 
 

@@ -306,7 +306,7 @@ def stop_watching(stop: threading.Event, _signal: int, _frame: FrameType | None)
 @click.option("--forever", is_flag=True, help="Stay when no job is live, as a service does.")
 def watch(client: Client, out: Output, forever: bool) -> int:
     """Watch live jobs to their end in the foreground: retries, hooks, kept logs; and carry on the
-    searches that nobody drives. Ends when no job is live and no search is left.
+    searches that nobody drives. Ends when no job is live, no search is left, and nothing is rented.
     """
     from tao_sdk.cli.automl import Carriers
 

@@ -54,7 +54,12 @@ def list_jobs(engine: Engine, query: JobQuery, look_at: LookAt | None) -> list[J
     """The jobs that the query means. `look_at` is called first with the live ones at its place."""
     statuses = query.read_statuses
     platform, endpoint = read_place(engine, query.place)
-    seen = look_at(live_jobs(engine, platform, endpoint)) if look_at else list[Job]()
+    seen = list[Job]()
+    if look_at:
+        from tao_sdk.engine.letting_go import let_go_ended
+
+        seen = look_at(live_jobs(engine, platform, endpoint))
+        let_go_ended(engine)
     # the first by another order may be the oldest
     limit = query.limit if query.sort == "created" else None
     stored = engine.store.list(

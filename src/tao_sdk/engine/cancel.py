@@ -64,8 +64,9 @@ def cancel_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answ
         for job_id in job_ids:
             _write_unsent(engine, job_id, "interrupted")
         raise
-    let_go_ended(engine)
-    return {job_id: _or_unsent(engine, job_id, answer) for job_id, answer in answers.items()}
+    answers = {job_id: _or_unsent(engine, job_id, answer) for job_id, answer in answers.items()}
+    let_go_ended(engine, answers)
+    return answers
 
 
 def _or_unsent(engine: Engine, job_id: str, answer: bool | TaoError) -> bool | TaoError:

@@ -36,7 +36,7 @@ def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf"))
     """
     if row.ref is None:
         return
-    with _turn(engine, job.id):
+    with log_turn(engine, job.id):
         unread: list[Unreachable] = []
         for rank in range(row.ranks):
             row = engine.store.attempt(job.id, row.attempt.number)
@@ -172,7 +172,7 @@ class Keeper:
 
 
 @contextmanager
-def _turn(engine: Engine, job_id: str) -> Generator[None]:
+def log_turn(engine: Engine, job_id: str) -> Generator[None]:
     """Hold the lease of the job's log copies. Raises Unreachable if another process stays busy with
     them.
     """

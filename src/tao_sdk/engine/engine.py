@@ -36,6 +36,8 @@ class Engine:
     submit_due_at: dict[str, float] = field(default_factory=dict[str, float])
     # ended job -> when its release can be tried again
     release_due_at: dict[str, float] = field(default_factory=dict[str, float])
+    # ended job -> how often its release has failed
+    release_tries: dict[str, int] = field(default_factory=dict[str, int])
     # the job whose row was written last, or was about to be when the caller was interrupted
     last_written_job: str = ""
     # where jobs live

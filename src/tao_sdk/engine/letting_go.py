@@ -1,36 +1,43 @@
 """Letting go: give back the places of ended jobs that cost money while they are kept.
 
-Any process that looks at jobs does it, as soon as a job has ended, and again at later looks until
-the place is seen gone. The log is kept first.
+Whoever looks at a job does it, as soon as it has ended, and again at later looks until its place
+is seen gone. A list of jobs and a watcher do it for all jobs. The log is kept first.
 """
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
-from tao_sdk.engine.drain import drain
+from tao_sdk.engine.drain import drain, log_turn
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.side_by_side import side_by_side
 from tao_sdk.engine.submit import change
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import JobNotFound, TaoError
+from tao_sdk.model.errors import JobNotFound, StoreError, TaoError
 from tao_sdk.model.job import AttemptRow, Job
+
+log = logging.getLogger("tao_sdk.release")
 
 LEASE_SECONDS = 60.0
 LOG_PATIENCE = timedelta(minutes=5)  # after a job's end, for a log that cannot be fetched
+TELL_AT_TRY = 5  # to release a place
 CUT_OFF = b"\n[tao] The rest of this log could not be fetched before its place was given back.\n"
 
 
-def let_go_ended(engine: Engine) -> list[str]:
-    """Give back the rented places of ended jobs, several at a time. Return the ids of the jobs
-    whose places are gone now. What fails now is due again after the backend's polite interval.
+def let_go_ended(engine: Engine, among: Collection[str] | None = None) -> list[str]:
+    """Give back the rented places of ended jobs, several at a time: of all jobs, or of those
+    `among` these ids. Return the ids of the jobs whose places are gone now. What fails now is due
+    again after the backend's polite interval.
     """
     now = time.monotonic()
-    rented = engine.store.rented_after_end()
-    due = [job_id for job_id in rented if now >= engine.release_due_at.get(job_id, 0)]
+    rented = [] if among is not None and not among else engine.store.rented_after_end()
+    wanted = [job_id for job_id in rented if among is None or job_id in among]
+    due = [job_id for job_id in wanted if now >= engine.release_due_at.get(job_id, 0)]
     answers = side_by_side(lambda job_id: let_go(engine, job_id), due)
     return [job_id for job_id, is_gone in zip(due, answers, strict=True) if is_gone is True]
 
@@ -50,11 +57,20 @@ def let_go(engine: Engine, job_id: str) -> bool:
         return True
     except JobNotFound:
         return False
-    except TaoError:
+    except TaoError as error:
         engine.release_due_at[job_id] = time.monotonic() + pause_seconds(engine, job_id)
+        tell_trouble(engine, job_id, error)
         return False
     finally:
         engine.give_back(lease_of(job_id))
+
+
+def tell_trouble(engine: Engine, job_id: str, error: TaoError) -> None:
+    """Log once why a place is still rented. The first tries only wait for a place that goes."""
+    tries = engine.release_tries.get(job_id, 0) + 1
+    engine.release_tries[job_id] = tries
+    if tries == TELL_AT_TRY:
+        log.warning("The place of %s is still rented: %s", job_id, error)
 
 
 def release_place(engine: Engine, job: Job) -> None:
@@ -69,23 +85,30 @@ def release_place(engine: Engine, job: Job) -> None:
 
 def keep_log(engine: Engine, job: Job, row: AttemptRow) -> None:
     """Copy an attempt's log. Raises TaoError if it cannot be fetched now. Once LOG_PATIENCE has
-    passed since the job's end, the copy says instead that its rest is missing.
+    passed since the job's end, the copy says instead that its rest is missing, and is over.
     """
+    if is_cut_off(engine, row):
+        return
     try:
         drain(engine, job, row)
     except TaoError:
         if job.ended is None or utc_now() - job.ended < LOG_PATIENCE:
             raise
-        mark_cut_off(engine, row)
+        with suppress(StoreError):  # a place that costs money is not kept for a full disk
+            mark_cut_off(engine, row)
+
+
+def is_cut_off(engine: Engine, row: AttemptRow) -> bool:
+    """True if the copy of an attempt's log ends with CUT_OFF."""
+    copies = engine.store.log_copies
+    start = copies.size(row.attempt) - len(CUT_OFF)
+    return start >= 0 and copies.read(row.attempt, start, len(CUT_OFF)) == CUT_OFF
 
 
 def mark_cut_off(engine: Engine, row: AttemptRow) -> None:
-    """End the copy of an attempt's log with CUT_OFF, once."""
-    copies = engine.store.log_copies
-    size = copies.size(row.attempt)
-    start = max(0, size - len(CUT_OFF))
-    if not size or copies.read(row.attempt, start, len(CUT_OFF)) != CUT_OFF:
-        copies.append(row.attempt, CUT_OFF)
+    """End the copy of an attempt's log with CUT_OFF."""
+    with log_turn(engine, row.attempt.job_id):
+        engine.store.log_copies.append(row.attempt, CUT_OFF)
 
 
 def pause_seconds(engine: Engine, job_id: str) -> float:

@@ -52,15 +52,14 @@ class Looked:
 
 def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
     """Look at the live jobs among `jobs`. Return every job as it is now, in the order given. Then
-    give back what ended jobs have rented.
+    give back what those of them have rented that have ended.
     """
     jobs = list(jobs)
     looked = {job.id: Looked(job) for job in jobs}
     for one in _look_at_all(engine, _by_endpoint(engine, jobs)):
         looked[one.job.id] = replace(one, job=_never_earlier(engine, one.job))
-    for job_id in let_go_ended(engine):
-        if job_id in looked:
-            looked[job_id] = Looked(_as_stored(engine, looked[job_id].job))
+    for job_id in let_go_ended(engine, looked):
+        looked[job_id] = Looked(_as_stored(engine, looked[job_id].job))
     return [looked[job.id] for job in jobs]
 
 

@@ -91,8 +91,9 @@ class ContainerEvents(ChangeStream[str]):
 
     def note_event(self, container: str) -> None:
         with self.state:
-            if len(self.unseen) < self.most_changes:
-                self.unseen.add(container)
+            if len(self.unseen) >= self.most_changes:  # of jobs that nobody looks at any more
+                self.unseen.clear()
+            self.unseen.add(container)
         self.note_change(container)
 
 

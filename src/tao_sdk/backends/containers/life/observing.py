@@ -67,8 +67,8 @@ class Observing:
     def observe_here(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         if not refs:
             return {}
-        unseen = self.take_unseen([ref.unique_id for ref in refs])
         states = self.list_states({ref.attempt.store_id for ref in refs})
+        unseen = self.take_unseen([ref.unique_id for ref in refs])
         if any(ref.unique_id not in states for ref in refs):
             identity(self.daemon, at_most=0)  # only the job's own daemon knows that a job is gone
         doubted = unseen | self.doubted_containers(states)
