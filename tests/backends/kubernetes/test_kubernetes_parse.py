@@ -220,6 +220,31 @@ def test_a_rank_that_is_gone_says_why_and_not_the_peer_that_is_being_deleted(
     assert (told.reason_code, told.exit_code) == (Reason.EXIT_CODE, 7)
 
 
+@pytest.mark.parametrize(
+    ("state", "due", "reason"),
+    [
+        (done(143, finishedAt="2026-01-01T00:01:10Z"), "2026-01-01T00:01:30Z", Reason.EVICTED),
+        (done(137, finishedAt="2026-01-01T00:01:31Z"), "2026-01-01T00:01:30Z", Reason.EVICTED),
+        (done(137, finishedAt="2026-01-01T00:00:10Z"), "2026-01-01T00:01:30Z", Reason.EXIT_CODE),
+        (done(3, finishedAt="2026-01-01T00:01:10Z"), "2026-01-01T00:01:30Z", Reason.EXIT_CODE),
+        (
+            done(137, "OOMKilled", finishedAt="2026-01-01T00:01:10Z"),
+            "2026-01-01T00:01:30Z",
+            Reason.OUT_OF_MEMORY,
+        ),
+    ],
+)
+def test_a_pod_that_somebody_deleted_says_so_before_it_is_gone_as_after(
+    state: dict[str, Any], due: str, reason: Reason
+) -> None:
+    """It was asked to end 30 s before it was due."""
+    deleted = pod(state)
+    deleted["metadata"] |= {"deletionTimestamp": due, "deletionGracePeriodSeconds": 30}
+    assert seen(job("Failed"), deleted).reason_code is reason
+    peer = pod(done(1, finishedAt="2026-01-01T00:01:40Z"), rank=1)
+    assert seen(job("Failed", completions=2), deleted, peer).reason_code is reason
+
+
 def test_a_lost_node_says_why_however_late_the_cluster_gave_it_up() -> None:
     lost = pod(RUNNING, **disrupted("DeletionByTaintManager", "2026-01-01T00:06:00Z"))
     told = seen(job("FailureTarget", completions=2), lost, pod(done(1), rank=1))

@@ -70,6 +70,7 @@ MISSING = re.compile("no such file|not found", re.IGNORECASE)
 NEVER = "1970-01-01"  # the start of a container that never started
 WITHOUT_RANK0 = 200.0  # seconds; scripts/start.sh gives up after 300
 TIMED_OUT = (124, 137, 143)
+TOLD_TO_END = (137, 143)  # exit codes of a program that SIGKILL or SIGTERM ended
 LATE = timedelta(seconds=2)
 LONGEST_WORDS = 4_000  # characters
 LONGEST_RANK = 9  # digits
@@ -117,7 +118,11 @@ def unabridged(seen: Seen) -> Observation:
 
 def ended(seen: Seen, phase: Phase, found: Object) -> Observation:
     pod = deciding_pod(seen.pods)
-    if pod is not None and phase is Phase.FAILED and is_peer_of_gone(seen, pod):
+    if (
+        pod is not None
+        and phase is Phase.FAILED
+        and (is_peer_of_gone(seen, pod) or was_deleted_while_it_ran(pod))
+    ):
         pod = None
     done: Object = terminated(pod) if pod else {}
     why = why_ended(seen, phase, found, pod)
@@ -214,6 +219,20 @@ def is_peer_of_gone(seen: Seen, pod: Object) -> bool:
     other pod is gone already.
     """
     return len(seen.pods) < seen.ranks and is_being_deleted(pod) and not was_taken(pod)
+
+
+def was_deleted_while_it_ran(pod: Object) -> bool:
+    """True for a pod that somebody deleted, and whose program ended because of that. A moment later
+    the pod is gone, with its exit code.
+    """
+    done = terminated(pod)
+    if done.get("exitCode") not in TOLD_TO_END or done.get("reason") == "OOMKilled":
+        return False
+    due, ended_at = moment(pod["metadata"].get("deletionTimestamp")), moment(done.get("finishedAt"))
+    if due is None or ended_at is None:
+        return False
+    grace = timedelta(seconds=int(pod["metadata"].get("deletionGracePeriodSeconds") or 0))
+    return due - grace <= ended_at
 
 
 def was_taken(pod: Object) -> bool:
