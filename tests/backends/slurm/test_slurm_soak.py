@@ -24,7 +24,7 @@ JOBS = int(os.environ.get("TAO_SOAK_JOBS") or "24")
 FAILS_EVERY = 4
 LOST = f"{SHARED}/soak-lost"  # the job that loses its node has begun
 LONG = 4 if JOBS < 100 else 60  # its seconds
-PATIENCE = 240 + JOBS * 3  # seconds; only against waiting for ever
+PATIENCE = 600 + JOBS * 3  # seconds; only against waiting for ever
 
 
 def code(number: int) -> int:
