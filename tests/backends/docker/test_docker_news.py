@@ -59,6 +59,14 @@ def test_a_look_at_the_news_of_an_end_sees_the_end(client: Client, here: Daemon)
         assert backend.observe([ref])[ref].phase.ended
 
 
+def test_an_end_just_before_somebody_listened_is_news(client: Client, here: Daemon) -> None:
+    backend, ref = running(client, "until [ -e /over ]; do sleep 0.1; done")
+    here.docker("exec", ref.unique_id, "touch", "/over")
+    here.docker("wait", ref.unique_id)
+    with closing(backend.news()):  # the next look inspects it, whatever the list says
+        until(lambda: backend.events.take_unseen([ref.unique_id]))
+
+
 def test_who_is_closed_hears_nothing_any_more(client: Client) -> None:
     before = len(listeners())
     backend, ref = running(client)

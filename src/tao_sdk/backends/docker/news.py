@@ -18,6 +18,7 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.transports.dockerd import Daemon
 
 STREAM_SECONDS = 30.0
+PAST_SECONDS = 10.0  # before it opens that the first stream tells of
 EARLY_SECONDS = 2.0  # a stream that ends this much before its time was cut off
 PAUSE_SECONDS = 2.0  # after a stream that failed
 LONGEST_PAUSE_SECONDS = 60.0
@@ -74,9 +75,11 @@ class ContainerEvents(ChangeStream[str]):
             time.sleep(pause if self.is_wanted() else 0)
 
     def hear_streams(self) -> None:
-        """Read streams until one ends before its time, or nobody asks any more."""
-        since = moment_of(self.daemon.info(at_most=0)["SystemTime"])
-        until = time.monotonic()
+        """Read streams until one ends before its time, or nobody asks any more. The first begins a
+        while ago: a container that ended just before may still be listed as running.
+        """
+        since = moment_of(self.daemon.info(at_most=0)["SystemTime"]) - PAST_SECONDS
+        until = time.monotonic() - PAST_SECONDS
         while self.is_wanted() and time.monotonic() > until - EARLY_SECONDS:
             until += STREAM_SECONDS
             self.hear_stream(since)
