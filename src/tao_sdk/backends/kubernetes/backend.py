@@ -57,7 +57,7 @@ from tao_sdk.backends.kubernetes.pods.kept_log import KeptLogs
 from tao_sdk.backends.kubernetes.pods.logs import PodLog
 from tao_sdk.backends.kubernetes.pods.lost_node import GONE, read_log, remove_stuck_job
 from tao_sdk.backends.kubernetes.pods.parking import ParkedLogs, Parking, cursor_in
-from tao_sdk.backends.kubernetes.pods.replicas import replica_of_pod, replicas_of
+from tao_sdk.backends.kubernetes.pods.replicas import look_into, replica_of_pod, replicas_of
 from tao_sdk.backends.kubernetes.pods.room import with_room_words
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.backends.outcome import read_outcome
@@ -559,11 +559,9 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
     @answering()
     def activity(self, ref: Ref) -> Activity:
-        from tao_sdk.backends.kubernetes.pods import activity
-
         must_live_at(self.endpoint, ref)
         pods = look.pods_of(self.kube, ref.namespace, ref.attempt)
-        return activity.look_into(self.kube, ref.namespace, pods, self.cluster.context)
+        return look_into(self.kube, ref.namespace, pods, self.cluster.context)
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
         return rules.diagnose(evidence)

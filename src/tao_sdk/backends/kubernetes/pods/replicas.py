@@ -1,16 +1,24 @@
-"""Replicas: the ranks of an attempt, with or without a pod, and why each does not run. Pure."""
+"""Replicas: the ranks of an attempt, with or without a pod, why each does not run, and since when
+those that run are silent.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from tao_sdk.backends.kubernetes import parse
+from tao_sdk.backends.kubernetes.job import names
 from tao_sdk.backends.kubernetes.parse import Object, Seen
+from tao_sdk.backends.kubernetes.pods.logs import PodLog
+from tao_sdk.model.activity import Activity
 from tao_sdk.model.replica import Replica
+from tao_sdk.transports.kube import Kube
 
 Issue = tuple[str, str]  # (reason, message)
 NO_ISSUE: Issue = ("", "")
 FAILED_POD = "Failed"
+MOST_PODS = 8  # whose logs are looked at
 
 
 def replicas_of(seen: Seen) -> Sequence[Replica]:
@@ -84,3 +92,28 @@ def without_pod(rank: int, seen: Seen) -> Replica:
 def restarts_of(pod: Object) -> int:
     statuses = pod["status"].get("containerStatuses") or ()
     return sum(int(status.get("restartCount") or 0) for status in statuses)
+
+
+def look_into(kube: Kube, namespace: str, pods: Sequence[Object], context: str) -> Activity:
+    """Return what the cluster tells of the pods that run. `context`: of the kubeconfig; "" in a
+    pod. Raises Unreachable.
+    """
+    running = [pod for pod in pods if parse.runs_undisturbed(pod)][:MOST_PODS]
+    if not running:
+        return Activity()
+    times = [log_of(kube, namespace, pod).last_line_at() for pod in running]
+    return Activity(
+        log_changed_at=max((time for time in times if time is not None), default=None),
+        enter=enter_command(namespace, running[0]["metadata"]["name"], context),
+    )
+
+
+def log_of(kube: Kube, namespace: str, pod: Object) -> PodLog:
+    return PodLog(kube, namespace, pod["metadata"]["name"], has_ended=lambda: False)
+
+
+def enter_command(namespace: str, pod: str, context: str) -> str:
+    """The command that opens a shell beside the job's processes."""
+    where = ["--context", context] if context else []
+    words = ["kubectl", "exec", "-it", *where, "-n", namespace, pod, "-c", names.CONTAINER]
+    return shlex.join([*words, "--", "/bin/sh"])
