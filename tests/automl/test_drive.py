@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.language_model import LanguageModel, chat
+from tao_automl import artifacts
 from tao_automl import drive as drive_module
 from tao_automl.drive import (
     Callbacks,
@@ -407,12 +408,14 @@ def test_a_search_starts_from_what_an_earlier_one_found(client: Client) -> None:
 
 
 def test_a_metric_that_the_log_does_not_have_is_read_from_the_files_of_the_results(
-    client: Client,
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """To the end of a long status.json, and of metrics.json what stands outermost."""
+    monkeypatch.setattr(artifacts, "LARGEST", 64)
     command = """echo epoch 1/1 loss 0.5 rate {lr}; cd "$TAO_RESULTS_DIR"; mkdir train best
     echo '{"epoch": 1, "kpi": {"val_acc": 0.25}}' > train/status.json
     echo '{"epoch": 2, "kpi": {"val_acc": 0.375}}' >> train/status.json
-    echo '{"test": {"f1": 0.5}}' > metrics.json
+    echo '{"f1": 0.5, "train": {"f1": 0.9}, "test": {"f1": 0.7}}' > metrics.json
     echo '{"best_auc": 0.75, "note": "x"}' > best/best_score.json
     """
     goals = [
