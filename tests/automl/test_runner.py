@@ -17,6 +17,8 @@ from tao_automl import AutoML, AutoMLRunner, format_result, query_status
 from tao_automl.evaluations import comparison_of
 from tao_automl.settings import SettingError
 from tao_automl.space.mistake import SpaceError
+from tao_automl.store import SearchStore
+from tao_automl.views import status_json
 from tao_sdk.model.errors import SpecError, UsageError
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
@@ -96,6 +98,9 @@ def test_a_run_has_the_documented_result_and_tells_of_each_trial(
         + [(entry["rec_id"], entry["metric"], "success") for entry in history],
         key=str,
     )
+    stored = SearchStore(sdk.store).get(result["search_id"])
+    assert len(sdk.list_jobs(parent=stored.id)) == 4, "the evaluation is no trial"
+    assert len(status_json(sdk, stored)["trials"]) == 3
     text = format_result(result)
     for words in ("Best: rec", "History:", "Baseline: accuracy=0.11", "Final evaluation: measured"):
         assert words in text
