@@ -238,6 +238,8 @@ def test_the_policy_of_a_model_is_planned_noted_and_checked(
     for before, after, words in (
         ("automl_policy: on", "automl_policy: maybe", "must be on or off"),
         ("metric: kpi", "parameters: [train.batch_sise]", "train.batch_size"),
+        ("metric: kpi", "parameters: train.batch_size", "parameters is a text; it must be a list"),
+        ("metric: kpi", "parameters: 5", "parameters is a number; it must be a list"),
     ):
         file.write_text(MODEL.replace(before, after))
         ran = (
