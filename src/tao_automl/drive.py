@@ -339,7 +339,7 @@ def drive(
 
     It may be interrupted anywhere, and carried on by any process that has the store. `llm_key` is
     the key of the language model; default: the environment's. `secrets_given` are secrets of the
-    jobs that the environment does not have (`secrets_of`); nothing of them is kept.
+    jobs (`secrets_of`), which win over those of the environment; nothing of them is kept.
 
     Raises SearchNotFound; SearchBusy where another process drives it; CredentialError for a secret
     or a credential that is not here. Then nothing has failed: it goes on where it is.
@@ -694,12 +694,21 @@ def without_secrets(spec: JobSpec) -> JobSpec:
 
 
 def with_secrets(client: Client, spec: JobSpec, given: Mapping[str, str]) -> JobSpec:
-    """The job with the values of its secrets: those of the environment now, else those `given`.
-    Raises CredentialError naming one that is neither here nor given.
+    """The job with the values of its secrets: those `given`, else those of the environment now.
+    Raises CredentialError naming one that is neither given nor here.
     """
     from tao_sdk.engine.try_again import secrets_now
 
+    spec = with_given_secrets(spec, given)
     names = [name for name, value in spec.env_vars.items() if isinstance(value, SecretRef)]
-    found = secrets_now(client.engine, spec, names, given)
-    values = {name: Secret(value) for name, value in found.items()}
+    return with_given_secrets(spec, secrets_now(client.engine, spec, names, NO_SECRETS))
+
+
+def with_given_secrets(spec: JobSpec, given: Mapping[str, str]) -> JobSpec:
+    """The job with the values of those secrets that are given; the others stay names."""
+    values = {
+        name: Secret(given[name])
+        for name, value in spec.env_vars.items()
+        if isinstance(value, SecretRef) and name in given
+    }
     return replace(spec, env_vars={**spec.env_vars, **values})

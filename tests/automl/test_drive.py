@@ -288,7 +288,9 @@ def test_a_log_that_cannot_be_read_just_now_is_no_missing_metric(
 
 
 def test_a_secret_of_the_template_is_kept_by_name_and_is_never_empty(client: Client) -> None:
-    """Who carries the search on has it in the environment; without it nothing has failed."""
+    """Who carries the search on has it in the environment; without it nothing has failed. What the
+    job itself says wins over the environment.
+    """
     command = 'test "${#WORD_TOKEN}" = 10 && echo epoch 1/1 accuracy {lr}'
     spec = JobSpec(command=command, gpu_count=0, name="try", env_vars={"WORD_TOKEN": "opensesame"})
     settings = read_settings({"metric": "accuracy", "algorithm": "random", "max_trials": 2})
@@ -304,7 +306,9 @@ def test_a_secret_of_the_template_is_kept_by_name_and_is_never_empty(client: Cli
     waiting = SearchStore(client.store).get(stored.id)
     assert waiting.status == "Running"
     assert jobs_of(client, stored.id) == []
-    over = drive(client, stored.id, secrets_given=secrets_of(spec))
+    environ = {**client.settings.environ, "WORD_TOKEN": "another one"}
+    with Client(client.store.path, settings=Settings(environ)) as other:
+        over = drive(other, stored.id, secrets_given=secrets_of(spec))
     assert [trial.status.value for trial in over.search.trials] == ["complete"] * 2
 
 

@@ -15,13 +15,15 @@ import pytest
 from support.tao_command import Ran, Tao
 from support.tao_terminal import on_terminal
 from support.toy_skill import write_skill
-from tao_sdk.cli.automl import Screen
+from tao_sdk.cli.automl import Screen, planned_search
 from tao_sdk.cli.output import Output
 from tao_sdk.client import Client
+from tao_sdk.client.job_request import TypedJob, read_request
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.job import Job
 from tao_sdk.model.reasons import Reason
+from tao_sdk.model.secrets import Secret
 from tao_sdk.model.status import Status
 
 FILE = """\
@@ -253,6 +255,15 @@ def test_the_policy_of_a_model_is_planned_noted_and_checked(
     assert ran.code == 2
     assert "--detach is for one job" in ran.err
     assert "No searches yet" in typed("automl", "ls").err
+
+
+def test_the_plan_of_a_search_is_checked_with_the_secrets_of_its_file(tmp_path: Path) -> None:
+    """A bucket that only the file's keys open is no finding."""
+    file = tmp_path / "search.yaml"
+    file.write_text(f"{FILE}env_vars: {{AWS_SECRET_ACCESS_KEY: opensesame, WORD: open}}\n")
+    client = Client(tmp_path / "jobs.db")
+    _, spec, _ = planned_search(client, read_request(TypedJob(str(file), "local"), client))
+    assert spec.env_vars == {"AWS_SECRET_ACCESS_KEY": Secret("opensesame"), "WORD": "open"}
 
 
 def test_what_trials_wait_for_and_what_their_checks_find_is_printed_once(

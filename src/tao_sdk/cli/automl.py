@@ -292,7 +292,7 @@ def planned_search(
     """Of a job with a search: what is searched, in lines and as JSON, and the job of its first
     trial. Nothing is kept or started.
     """
-    from tao_automl.drive import first_job, new_search
+    from tao_automl.drive import first_job, new_search, secrets_of, with_given_secrets
     from tao_automl.report.view import view_of
     from tao_automl.search_file import locate, search_of
     from tao_automl.settings import SettingError
@@ -309,7 +309,8 @@ def planned_search(
     shown = ("algorithm", "metric", "direction", "objectives", "seed", "counts")
     space = {"parameters": stored.search.space.to_json()}
     head = {name: view[name] for name in shown} | space
-    return head_lines(stored), first_job(stored), head
+    first = with_given_secrets(first_job(stored), secrets_of(wanted.spec))
+    return head_lines(stored), first, head
 
 
 def head_lines(stored: StoredSearch) -> list[str]:
