@@ -346,7 +346,35 @@ def drive(
     """
     stored = SearchStore(client.store).get(search_id)
     with driving(client, stored.id):
-        return Driver(client, stored.id, callbacks, llm_key, secrets_given).run()
+        over = carry_out(client, stored.id, callbacks, llm_key, secrets_given)
+        remove_checkpoints(client, over)
+        return over
+
+
+def carry_out(
+    client: Client,
+    search_id: str,
+    callbacks: Callbacks = Callbacks(),
+    llm_key: str = "",
+    secrets_given: Mapping[str, str] = NO_SECRETS,
+) -> StoredSearch:
+    """`drive` for a caller that holds the search's lease (`driving`). Every checkpoint stays; the
+    caller removes them when it has no more use for them (`remove_checkpoints`).
+    """
+    return Driver(client, search_id, callbacks, llm_key, secrets_given).run()
+
+
+def remove_checkpoints(client: Client, over: StoredSearch) -> None:
+    """Remove the checkpoints that a Complete search does not need, where it is told to; none of one
+    that was opened again meanwhile.
+    """
+    stored = SearchStore(client.store).get(over.id)
+    ended = stored.search.ended
+    is_complete = ended is not None and ended.status is EndStatus.COMPLETE
+    if is_complete and stored.search.settings.delete_intermediate_ckpt:
+        from tao_automl import retention
+
+        retention.remove_checkpoints(client, stored, jobs_of(client, stored.id))
 
 
 @contextmanager
@@ -402,17 +430,7 @@ class Driver:
         self.tell(())
         if self.search.ended and self.search.ended.status is EndStatus.STOPPED:
             end_jobs(self.client, self.stored)
-        self.remove_checkpoints()
         return self.stored
-
-    def remove_checkpoints(self) -> None:
-        """Remove the checkpoints that a Complete search does not need, where it is told to."""
-        ended = self.search.ended
-        is_complete = ended is not None and ended.status is EndStatus.COMPLETE
-        if is_complete and self.search.settings.delete_intermediate_ckpt:
-            from tao_automl.retention import remove_checkpoints
-
-            remove_checkpoints(self.client, self.stored, jobs_of(self.client, self.stored.id))
 
     def commit(self, known: Known) -> None:
         """What the search makes of the news, kept before anything follows from it. If another

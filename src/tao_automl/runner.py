@@ -148,14 +148,17 @@ class AutoMLRunner:
             wanted = replace(wanted, spec=replace(wanted.spec, labels=labels))
         workspace, stored = self.begun(Path(workspace_path), wanted, resume)
         self.search_id = stored.id
-        running = Running(self.sdk, callbacks, workspace, stored)
-        baseline = evaluations.measured_before(
-            settings, baseline_fn, specs_of(wanted), running.caller
-        )
         key = str(given.get("llm_api_key") or given.get("api_key") or "")
         given_secrets = drive.secrets_of(wanted.spec)
-        ended = drive.drive(self.sdk, stored.id, running.for_driver(), key, given_secrets)
-        return self.result_of(running, ended, baseline, request)
+        with drive.driving(self.sdk, stored.id):
+            running = Running(self.sdk, callbacks, workspace, stored)
+            baseline = evaluations.measured_before(
+                settings, baseline_fn, specs_of(wanted), running.caller
+            )
+            ended = drive.carry_out(self.sdk, stored.id, running.for_driver(), key, given_secrets)
+            result = self.result_of(running, ended, baseline, request)
+            drive.remove_checkpoints(self.sdk, ended)
+        return result
 
     def cancel_active_jobs(self, reason: str = CANCELED_BY_CALLER) -> None:
         """End the search that `run` carries out, and its jobs, which save first."""

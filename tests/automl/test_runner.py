@@ -235,10 +235,16 @@ def test_a_mistake_is_refused_before_anything_starts(
 def test_a_batch_that_the_training_set_cannot_fill_is_never_tried(
     sdk: LocalSDK, skill: Path, tmp_path: Path
 ) -> None:
+    """And a checkpoint that the search does not need is there until the final evaluation is over."""
     result = AutoMLRunner(sdk, skill).run(
-        automl_settings=given(train_sample_count=10, automl_max_recommendations=6, run_final_evaluation=False),
+        automl_settings=given(
+            train_sample_count=10, automl_max_recommendations=6, automl_delete_intermediate_ckpt=True
+        ),
         automl_hyperparameters=["train.batch_size"], workspace_path=tmp_path / "work", gpu_count=0,
+        final_eval_fn=lambda _rec, job_id: len(sdk.results(job_id).checkpoints),
     )  # fmt: skip
+    assert result["final_evaluation"]["metric_value"] == 2
+    assert len(sdk.results(result["best"]["job_id"]).checkpoints) == 1
     sizes = [entry["specs"]["train.batch_size"] for entry in result["history"]]
     assert max(sizes) <= 10
     assert len(sizes) == 6
