@@ -87,6 +87,7 @@ class SearchRequest:
     """A search to begin: the job that trials are copies of, its place, and what is searched.
 
     `has_schema`: the keys of the space are those of the job's schema, in its spec or not.
+    `needs_caller`: its trials are measured by functions of the caller, which no watcher has.
     """
 
     spec: JobSpec
@@ -96,6 +97,7 @@ class SearchRequest:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     name: str = ""
     has_schema: bool = False
+    needs_caller: bool = False
 
 
 def create(client: Client, request: SearchRequest) -> StoredSearch:
@@ -123,7 +125,8 @@ def new_search(client: Client, request: SearchRequest) -> StoredSearch:
     refuse_no_epochs(search)
     name = request.name or spec.name or "search"
     job = Template(spec, request.platform, request.options, epochs_key, resume_key_of(spec))
-    return StoredSearch(mint_id(search_name(name)), name, search, job)
+    search_id = mint_id(search_name(name))
+    return StoredSearch(search_id, name, search, job, needs_caller=request.needs_caller)
 
 
 def first_job(stored: StoredSearch) -> JobSpec:
@@ -214,6 +217,18 @@ def reopen(client: Client, search_id: str, settings: SearchSettings | None = Non
         again=ended_jobs(client, stored),
     )
     saved = store.save(opened, ())
+    if saved is None:
+        raise busy(stored.id)
+    return saved
+
+
+def marked(client: Client, stored: StoredSearch, needs_caller: bool) -> StoredSearch:
+    """The search, kept with whether it needs its caller. Raises SearchBusy where another process
+    changes it now.
+    """
+    if stored.needs_caller == needs_caller:
+        return stored
+    saved = SearchStore(client.store).save(replace(stored, needs_caller=needs_caller), ())
     if saved is None:
         raise busy(stored.id)
     return saved

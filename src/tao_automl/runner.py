@@ -62,6 +62,11 @@ class RunnerCallbacks:
     on_result: Callable[..., Any] | None = None
     feedback_fn: Callable[..., Any] | None = None
 
+    @property
+    def measure(self) -> bool:
+        """True where they say what the value of a trial is."""
+        return bool(self.eval_fn or self.metric_extractor)
+
 
 class AutoMLRunner:
     """Searches the settings of a skill's action, each trial a job of the SDK.
@@ -146,6 +151,7 @@ class AutoMLRunner:
         if workspace_id:
             labels = {**wanted.spec.labels, "workspace-id": workspace_id}
             wanted = replace(wanted, spec=replace(wanted.spec, labels=labels))
+        wanted = replace(wanted, needs_caller=callbacks.measure)
         workspace, stored = self.begun(Path(workspace_path), wanted, resume)
         self.search_id = stored.id
         key = str(given.get("llm_api_key") or given.get("api_key") or "")
@@ -173,8 +179,8 @@ class AutoMLRunner:
             stored = drive.create(self.sdk, wanted)
             return new_run(workspace), stored
         folder, search_id = read_search_id(workspace)
-        stored = SearchStore(self.sdk.store).get(search_id)
-        return folder, reopened(self.sdk, stored, wanted)
+        stored = reopened(self.sdk, SearchStore(self.sdk.store).get(search_id), wanted)
+        return folder, drive.marked(self.sdk, stored, wanted.needs_caller)
 
     def result_of(
         self,
@@ -277,8 +283,7 @@ class Running:
         self.write_views()
 
     def for_driver(self) -> drive.Callbacks:
-        has_own = self.callbacks.eval_fn or self.callbacks.metric_extractor
-        read = self.read_values if has_own else None
+        read = self.read_values if self.callbacks.measure else None
         return drive.Callbacks(self.on_change, read, self.read_feedback)
 
     def on_change(self, stored: StoredSearch, jobs: Sequence[Job]) -> None:  # noqa: ARG002

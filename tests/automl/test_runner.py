@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.toy_skill import SCHEMA, write_skill
-from tao_automl import AutoML, AutoMLRunner, format_result, query_status
+from tao_automl import AutoML, AutoMLRunner, drive, format_result, query_status
 from tao_automl.evaluations import comparison_of
 from tao_automl.settings import SettingError
 from tao_automl.space.mistake import SpaceError
@@ -163,6 +163,13 @@ def test_a_run_goes_on_without_a_session_id_and_with_more_trials(
 ) -> None:
     runner = AutoMLRunner(sdk, skill)
     common: dict[str, Any] = {"workspace_path": tmp_path / "work", "gpu_count": 0}
+    left_to_watchers: list[bool] = []
+
+    def baseline(_specs: Any) -> float:
+        assert drive.is_driven(sdk, runner.search_id)
+        left_to_watchers.append(runner.search_id in SearchStore(sdk.store).unended())
+        return 0.5
+
     settings = given(run_final_evaluation=False)
 
     class Killed(BaseException):
@@ -172,9 +179,14 @@ def test_a_run_goes_on_without_a_session_id_and_with_more_trials(
         raise Killed
 
     with pytest.raises(Killed):
-        runner.run(automl_settings=settings, on_result=end, **common)
+        runner.run(
+            automl_settings=settings, on_result=end, baseline_fn=baseline,
+            eval_fn=lambda rec, _job: rec[LR], **common,
+        )  # fmt: skip
     assert query_status(tmp_path / "work")["status"] == "Running"
-    first = runner.run(automl_settings=settings, resume=True, **common)
+    first = runner.run(automl_settings=settings, resume=True, baseline_fn=baseline, **common)
+    assert left_to_watchers == [False, True], "no watcher has its eval_fn"
+    assert first["baseline"]["status"] == "measured"
     assert [entry["rec_id"] for entry in first["history"]] == [1, 2, 3]
     more = runner.run(
         automl_settings={**settings, "automl_max_recommendations": 4}, resume=True, **common
