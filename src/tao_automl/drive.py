@@ -71,7 +71,8 @@ class Callbacks:
     `on_change` gets the search and the jobs of its trials that run, after each look. `read_values`
     gives the metrics of a Complete job, in place of the progress reader; None: it has none.
     `read_feedback` gives what a language model should know of a job that has ended. `on_wait` gets
-    the reason why a job cannot be started now, when there is a new one. `on_finding` gets what the
+    the reason why a job cannot be started now, when there is a new one, and each job that has ended
+    and whose log cannot be read to its end, once. `on_finding` gets what the
     check of each job has found that is started.
     """
 
@@ -423,6 +424,7 @@ class Driver:
         self.secrets_given = secrets_given
         self.unreachable = ""  # why a job could not be started when that was tried last
         self.retry_at = 0.0  # by time.monotonic; until then it is not tried again
+        self.read_at: dict[str, float] = {}  # by time.monotonic, when an unread log is read again
         self.stored = self.store.get(search_id)
         self.question: AskModel | None = None
         self.used = {job.id: gpu_seconds(job) for job in jobs_of(client, search_id)}
@@ -612,17 +614,31 @@ class Driver:
             for jobs in self.client.follow_jobs(list(trials)):
                 self.used.update({job.id: gpu_seconds(job) for job in jobs})
                 self.tell(jobs)
-                ended = [job for job in jobs if job.status.terminal]
-                reports = [self.report(job, trials[job.id]) for job in ended]
-                found = tuple(report for report in reports if report)
+                found = tuple(self.reports_of(jobs, trials))
                 progress = self.progress_of(jobs, trials, epochs)
                 if found or progress or self.is_due(len(trials)):
                     return Known(reports=found, progress=progress)
-                if ended:
-                    time.sleep(RETRY_SECONDS)  # a log could not be read to its end
         except JobNotFound:
-            pass  # somebody removed it: it is submitted again
+            return Known()  # somebody removed it: it is submitted again
+        time.sleep(RETRY_SECONDS)  # all have ended, and no log could be read to its end
         return Known()
+
+    def reports_of(
+        self, jobs: Sequence[Job], trials: Mapping[str, Trial]
+    ) -> Generator[TrialReport]:
+        """What those of the jobs that have ended say. One whose log cannot be read to its end is
+        told, and asked again after RETRY_SECONDS; the others are not held up.
+        """
+        for job in jobs:
+            if not job.status.terminal or time.monotonic() < self.read_at.get(job.id, 0.0):
+                continue
+            report = self.report(job, trials[job.id])
+            if report:
+                yield report
+                continue
+            if job.id not in self.read_at and self.callbacks.on_wait:
+                self.callbacks.on_wait(f"{job.id} has ended, and its log cannot be read to its end")
+            self.read_at[job.id] = time.monotonic() + RETRY_SECONDS
 
     def report(self, job: Job, trial: Trial) -> TrialReport | None:
         """What an ended job says of its trial; None while its log and its results cannot be read to

@@ -271,8 +271,9 @@ def test_a_platform_that_cannot_be_reached_holds_the_search_up_and_fails_no_tria
 def test_a_log_that_cannot_be_read_just_now_is_no_missing_metric(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is told once, and holds up no other trial."""
     monkeypatch.setattr(drive_module, "RETRY_SECONDS", 0.1)
-    unread = list[str]()
+    unread, told = list[str](), list[str]()
     refresh = client.refresh_progress
 
     def unread_at_first(job: Job) -> Job:
@@ -282,9 +283,14 @@ def test_a_log_that_cannot_be_read_just_now_is_no_missing_metric(
         return refresh(job)
 
     monkeypatch.setattr(client, "refresh_progress", unread_at_first)
-    over = drive(client, begun(client, "echo epoch 1/1 accuracy {lr}", max_trials=2).id)
+    stored = begun(client, "echo epoch 1/1 accuracy {lr}", max_trials=2)
+    over = drive(client, stored.id, Callbacks(on_wait=told.append))
     assert [trial.status.value for trial in over.search.trials] == ["complete"] * 2
     assert len(unread) == 4
+    assert sorted(told) == [
+        f"{job_id} has ended, and its log cannot be read to its end"
+        for job_id in sorted(set(unread))
+    ]
 
 
 def test_a_secret_of_the_template_is_kept_by_name_and_is_never_empty(client: Client) -> None:
