@@ -71,7 +71,8 @@ class Callbacks:
     `on_change` gets the search and the jobs of its trials that run, after each look. `read_values`
     gives the metrics of a Complete job, in place of the progress reader; None: it has none.
     `read_feedback` gives what a language model should know of a job that has ended. `on_wait` gets
-    the reason why a job cannot be started now, when there is a new one. `on_finding` gets what the
+    the reason why a job cannot be started now, when there is a new one, and each job that has ended
+    and whose log cannot be read to its end, once. `on_finding` gets what the
     check of each job has found that is started.
     """
 
@@ -87,6 +88,7 @@ class SearchRequest:
     """A search to begin: the job that trials are copies of, its place, and what is searched.
 
     `has_schema`: the keys of the space are those of the job's schema, in its spec or not.
+    `needs_caller`: its trials are measured by functions of the caller, which no watcher has.
     """
 
     spec: JobSpec
@@ -96,6 +98,7 @@ class SearchRequest:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     name: str = ""
     has_schema: bool = False
+    needs_caller: bool = False
 
 
 def create(client: Client, request: SearchRequest) -> StoredSearch:
@@ -123,7 +126,8 @@ def new_search(client: Client, request: SearchRequest) -> StoredSearch:
     refuse_no_epochs(search)
     name = request.name or spec.name or "search"
     job = Template(spec, request.platform, request.options, epochs_key, resume_key_of(spec))
-    return StoredSearch(mint_id(search_name(name)), name, search, job)
+    search_id = mint_id(search_name(name))
+    return StoredSearch(search_id, name, search, job, needs_caller=request.needs_caller)
 
 
 def first_job(stored: StoredSearch) -> JobSpec:
@@ -214,6 +218,18 @@ def reopen(client: Client, search_id: str, settings: SearchSettings | None = Non
         again=ended_jobs(client, stored),
     )
     saved = store.save(opened, ())
+    if saved is None:
+        raise busy(stored.id)
+    return saved
+
+
+def marked(client: Client, stored: StoredSearch, needs_caller: bool) -> StoredSearch:
+    """The search, kept with whether it needs its caller. Raises SearchBusy where another process
+    changes it now.
+    """
+    if stored.needs_caller == needs_caller:
+        return stored
+    saved = SearchStore(client.store).save(replace(stored, needs_caller=needs_caller), ())
     if saved is None:
         raise busy(stored.id)
     return saved
@@ -339,14 +355,42 @@ def drive(
 
     It may be interrupted anywhere, and carried on by any process that has the store. `llm_key` is
     the key of the language model; default: the environment's. `secrets_given` are secrets of the
-    jobs that the environment does not have (`secrets_of`); nothing of them is kept.
+    jobs (`secrets_of`), which win over those of the environment; nothing of them is kept.
 
     Raises SearchNotFound; SearchBusy where another process drives it; CredentialError for a secret
     or a credential that is not here. Then nothing has failed: it goes on where it is.
     """
     stored = SearchStore(client.store).get(search_id)
     with driving(client, stored.id):
-        return Driver(client, stored.id, callbacks, llm_key, secrets_given).run()
+        over = carry_out(client, stored.id, callbacks, llm_key, secrets_given)
+        remove_checkpoints(client, over)
+        return over
+
+
+def carry_out(
+    client: Client,
+    search_id: str,
+    callbacks: Callbacks = Callbacks(),
+    llm_key: str = "",
+    secrets_given: Mapping[str, str] = NO_SECRETS,
+) -> StoredSearch:
+    """`drive` for a caller that holds the search's lease (`driving`). Every checkpoint stays; the
+    caller removes them when it has no more use for them (`remove_checkpoints`).
+    """
+    return Driver(client, search_id, callbacks, llm_key, secrets_given).run()
+
+
+def remove_checkpoints(client: Client, over: StoredSearch) -> None:
+    """Remove the checkpoints that a Complete search does not need, where it is told to; none of one
+    that was opened again meanwhile.
+    """
+    stored = SearchStore(client.store).get(over.id)
+    ended = stored.search.ended
+    is_complete = ended is not None and ended.status is EndStatus.COMPLETE
+    if is_complete and stored.search.settings.delete_intermediate_ckpt:
+        from tao_automl import retention
+
+        retention.remove_checkpoints(client, stored, jobs_of(client, stored.id))
 
 
 @contextmanager
@@ -380,6 +424,7 @@ class Driver:
         self.secrets_given = secrets_given
         self.unreachable = ""  # why a job could not be started when that was tried last
         self.retry_at = 0.0  # by time.monotonic; until then it is not tried again
+        self.read_at: dict[str, float] = {}  # by time.monotonic, when an unread log is read again
         self.stored = self.store.get(search_id)
         self.question: AskModel | None = None
         self.used = {job.id: gpu_seconds(job) for job in jobs_of(client, search_id)}
@@ -402,17 +447,7 @@ class Driver:
         self.tell(())
         if self.search.ended and self.search.ended.status is EndStatus.STOPPED:
             end_jobs(self.client, self.stored)
-        self.remove_checkpoints()
         return self.stored
-
-    def remove_checkpoints(self) -> None:
-        """Remove the checkpoints that a Complete search does not need, where it is told to."""
-        ended = self.search.ended
-        is_complete = ended is not None and ended.status is EndStatus.COMPLETE
-        if is_complete and self.search.settings.delete_intermediate_ckpt:
-            from tao_automl.retention import remove_checkpoints
-
-            remove_checkpoints(self.client, self.stored, jobs_of(self.client, self.stored.id))
 
     def commit(self, known: Known) -> None:
         """What the search makes of the news, kept before anything follows from it. If another
@@ -579,17 +614,31 @@ class Driver:
             for jobs in self.client.follow_jobs(list(trials)):
                 self.used.update({job.id: gpu_seconds(job) for job in jobs})
                 self.tell(jobs)
-                ended = [job for job in jobs if job.status.terminal]
-                reports = [self.report(job, trials[job.id]) for job in ended]
-                found = tuple(report for report in reports if report)
+                found = tuple(self.reports_of(jobs, trials))
                 progress = self.progress_of(jobs, trials, epochs)
                 if found or progress or self.is_due(len(trials)):
                     return Known(reports=found, progress=progress)
-                if ended:
-                    time.sleep(RETRY_SECONDS)  # a log could not be read to its end
         except JobNotFound:
-            pass  # somebody removed it: it is submitted again
+            return Known()  # somebody removed it: it is submitted again
+        time.sleep(RETRY_SECONDS)  # all have ended, and no log could be read to its end
         return Known()
+
+    def reports_of(
+        self, jobs: Sequence[Job], trials: Mapping[str, Trial]
+    ) -> Generator[TrialReport]:
+        """What those of the jobs that have ended say. One whose log cannot be read to its end is
+        told, and asked again after RETRY_SECONDS; the others are not held up.
+        """
+        for job in jobs:
+            if not job.status.terminal or time.monotonic() < self.read_at.get(job.id, 0.0):
+                continue
+            report = self.report(job, trials[job.id])
+            if report:
+                yield report
+                continue
+            if job.id not in self.read_at and self.callbacks.on_wait:
+                self.callbacks.on_wait(f"{job.id} has ended, and its log cannot be read to its end")
+            self.read_at[job.id] = time.monotonic() + RETRY_SECONDS
 
     def report(self, job: Job, trial: Trial) -> TrialReport | None:
         """What an ended job says of its trial; None while its log and its results cannot be read to
@@ -694,12 +743,21 @@ def without_secrets(spec: JobSpec) -> JobSpec:
 
 
 def with_secrets(client: Client, spec: JobSpec, given: Mapping[str, str]) -> JobSpec:
-    """The job with the values of its secrets: those of the environment now, else those `given`.
-    Raises CredentialError naming one that is neither here nor given.
+    """The job with the values of its secrets: those `given`, else those of the environment now.
+    Raises CredentialError naming one that is neither given nor here.
     """
     from tao_sdk.engine.try_again import secrets_now
 
+    spec = with_given_secrets(spec, given)
     names = [name for name, value in spec.env_vars.items() if isinstance(value, SecretRef)]
-    found = secrets_now(client.engine, spec, names, given)
-    values = {name: Secret(value) for name, value in found.items()}
+    return with_given_secrets(spec, secrets_now(client.engine, spec, names, NO_SECRETS))
+
+
+def with_given_secrets(spec: JobSpec, given: Mapping[str, str]) -> JobSpec:
+    """The job with the values of those secrets that are given; the others stay names."""
+    values = {
+        name: Secret(given[name])
+        for name, value in spec.env_vars.items()
+        if isinstance(value, SecretRef) and name in given
+    }
     return replace(spec, env_vars={**spec.env_vars, **values})

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tao_automl.state import best_trial, front
+from tao_automl.settings import SearchSettings
+from tao_automl.state import Search, best_trial, front
 from tao_automl.stored import StoredSearch
 from tao_automl.template import RUNG_LABEL, TRIAL_LABEL
-from tao_automl.trial import TrialStatus
-from tao_sdk.model.errors import TaoError
+from tao_automl.trial import Objective, Trial, TrialStatus
+from tao_sdk.model.errors import PathNotFound, TaoError
 
 if TYPE_CHECKING:
     from tao_sdk.client import Client, Results
@@ -41,27 +42,57 @@ def remove_checkpoints(client: Client, stored: StoredSearch, jobs: Iterable[Job]
             log.warning("the checkpoints of %s stay: %s", job.id, error)
 
 
-def needless(stored: StoredSearch, job: Job, results: Results) -> Iterator[Checkpoint]:
-    """The checkpoints of a job that nothing needs."""
+def needless(stored: StoredSearch, job: Job, results: Results) -> list[Checkpoint]:
+    """The checkpoints of a job that nothing needs; none of a job of no trial."""
     search, settings = stored.search, stored.search.settings
+    if TRIAL_LABEL not in job.labels:
+        return []
     trial = search.trial(int(job.labels[TRIAL_LABEL]))
     if trial.status is TrialStatus.FAILED and settings.retain_failed_artifacts:
-        return
+        return []
+    if not is_wanted(search, trial, job):
+        return results.checkpoints
+    kept = kept_paths(results, settings)
+    if not kept:
+        return []  # which of them the trial's model is cannot be told
+    return [one for one in results.checkpoints if one.path not in kept and not one.exported]
+
+
+def is_wanted(search: Search, trial: Trial, job: Job) -> bool:
+    """True for the newest rung of the best trial and of those of the front."""
     wanted = {one.number for one in (best_trial(search), *front(search)) if one}
-    is_newest = int(job.labels[RUNG_LABEL]) == trial.results[-1].rung if trial.results else False
-    kept: set[str | None] = set()
-    if trial.number in wanted and is_newest:
-        kept = kept_paths(results, settings.checkpoint_retention_strategy)
-    yield from (one for one in results.checkpoints if one.path not in kept)
+    if trial.number not in wanted:
+        return False
+    return int(job.labels[RUNG_LABEL]) == trial.results[-1].rung
 
 
-def kept_paths(results: Results, strategy: str) -> set[str | None]:
-    """The checkpoints of a trial that is wanted."""
-    by_strategy: dict[str, set[str | None]] = {
-        BEST: {results.best or results.newest},
-        TERMINAL: {results.newest or results.best},
-    }
-    return by_strategy.get(strategy, {results.best, results.newest})
+def kept_paths(results: Results, settings: SearchSettings) -> set[str]:
+    """The checkpoints of a trial that is wanted; empty if none of them is known for certain."""
+    best = {path for path in (measured_best(results, settings.goals[0]), results.best) if path}
+    terminal = {path for path in (last_written(results), results.newest) if path}
+    by_strategy = {BEST: best or terminal, TERMINAL: terminal or best}
+    return by_strategy.get(settings.checkpoint_retention_strategy, best | terminal)
+
+
+def measured_best(results: Results, goal: Objective) -> str | None:
+    """The checkpoint of the epoch that was best by the search's own metric, or None."""
+    measured = [entry for entry in results.progress.history if goal.metric in entry.metrics]
+    if not measured:
+        return None
+    best = min(measured, key=lambda entry: goal.loss(entry.metrics[goal.metric]))
+    try:
+        return results.of_epoch(best.epoch).path
+    except PathNotFound:
+        return None
+
+
+def last_written(results: Results) -> str | None:
+    """The newest checkpoint called `last` or `latest`, where it is newer than every other one."""
+    trained = [one for one in results.checkpoints if not one.exported]
+    newest = max(trained, key=lambda one: one.mtime, default=None)
+    if newest is None or not newest.is_latest:
+        return None
+    return newest.path
 
 
 def remove_here(results: Results, checkpoint: Checkpoint) -> None:

@@ -62,6 +62,11 @@ class RunnerCallbacks:
     on_result: Callable[..., Any] | None = None
     feedback_fn: Callable[..., Any] | None = None
 
+    @property
+    def measure(self) -> bool:
+        """True where they say what the value of a trial is."""
+        return bool(self.eval_fn or self.metric_extractor)
+
 
 class AutoMLRunner:
     """Searches the settings of a skill's action, each trial a job of the SDK.
@@ -146,16 +151,20 @@ class AutoMLRunner:
         if workspace_id:
             labels = {**wanted.spec.labels, "workspace-id": workspace_id}
             wanted = replace(wanted, spec=replace(wanted.spec, labels=labels))
+        wanted = replace(wanted, needs_caller=callbacks.measure)
         workspace, stored = self.begun(Path(workspace_path), wanted, resume)
         self.search_id = stored.id
-        running = Running(self.sdk, callbacks, workspace, stored)
-        baseline = evaluations.measured_before(
-            settings, baseline_fn, specs_of(wanted), running.caller
-        )
         key = str(given.get("llm_api_key") or given.get("api_key") or "")
         given_secrets = drive.secrets_of(wanted.spec)
-        ended = drive.drive(self.sdk, stored.id, running.for_driver(), key, given_secrets)
-        return self.result_of(running, ended, baseline, request)
+        with drive.driving(self.sdk, stored.id):
+            running = Running(self.sdk, callbacks, workspace, stored)
+            baseline = evaluations.measured_before(
+                settings, baseline_fn, specs_of(wanted), running.caller
+            )
+            ended = drive.carry_out(self.sdk, stored.id, running.for_driver(), key, given_secrets)
+            result = self.result_of(running, ended, baseline, request)
+            drive.remove_checkpoints(self.sdk, ended)
+        return result
 
     def cancel_active_jobs(self, reason: str = CANCELED_BY_CALLER) -> None:
         """End the search that `run` carries out, and its jobs, which save first."""
@@ -170,8 +179,8 @@ class AutoMLRunner:
             stored = drive.create(self.sdk, wanted)
             return new_run(workspace), stored
         folder, search_id = read_search_id(workspace)
-        stored = SearchStore(self.sdk.store).get(search_id)
-        return folder, reopened(self.sdk, stored, wanted)
+        stored = reopened(self.sdk, SearchStore(self.sdk.store).get(search_id), wanted)
+        return folder, drive.marked(self.sdk, stored, wanted.needs_caller)
 
     def result_of(
         self,
@@ -274,8 +283,7 @@ class Running:
         self.write_views()
 
     def for_driver(self) -> drive.Callbacks:
-        has_own = self.callbacks.eval_fn or self.callbacks.metric_extractor
-        read = self.read_values if has_own else None
+        read = self.read_values if self.callbacks.measure else None
         return drive.Callbacks(self.on_change, read, self.read_feedback)
 
     def on_change(self, stored: StoredSearch, jobs: Sequence[Job]) -> None:  # noqa: ARG002

@@ -108,7 +108,7 @@ def model_space(
     its keys. Raises DocumentError, UsageError.
     """
     named = block.mapping.get(PARAMETERS) if block else None
-    keys: list[str] = list(named.plain()) if named and named.data is not None else []
+    keys = listed_keys(named) if named else []
     asked = SkillRequest(request.action, keys=keys)
     try:
         space = action_space(place, asked, settings, request.spec)
@@ -117,6 +117,16 @@ def model_space(
         if block is None:
             raise
         raise located(named or block, error.field, error) from None
+
+
+def listed_keys(named: Value) -> list[str]:
+    """The keys that `parameters` lists; none where it is empty. Raises DocumentError."""
+    if named.data is None:
+        return []
+    if not isinstance(named.data, list):
+        what = f"parameters is {named.shape}; it must be a list of keys or a mapping."
+        raise DocumentError(named.place, what, "", "parameters: [train.learning_rate]")
+    return list(map(str, named.plain()))
 
 
 def no_search(path: str | Path, block: Value | None) -> UsageError | DocumentError:

@@ -122,10 +122,13 @@ class SearchStore:
         return [self._read(each) for (each,) in ids]
 
     def unended(self) -> list[str]:
-        """The ids of the searches that are not over, the oldest first."""
+        """The ids of the searches that are not over and that any process can carry on, the oldest
+        first.
+        """
         with self._db.read() as db:
-            query = "SELECT id FROM searches WHERE ended IS NULL ORDER BY number"
-            return [each for (each,) in db.execute(query).fetchall()]
+            query = "SELECT id, head FROM searches WHERE ended IS NULL ORDER BY number"
+            heads = db.execute(query).fetchall()
+        return [each for each, head in heads if not json.loads(head).get("needs_caller")]
 
     def mark(self, search_id: str) -> tuple[int, str]:
         """The revision of a search, and why somebody wants it to end. Raises SearchNotFound."""
@@ -169,7 +172,11 @@ def columns_of(stored: StoredSearch) -> tuple[Any, ...]:
 def head_of(stored: StoredSearch) -> dict[str, Any]:
     """All of the search but its trials, which have rows of their own."""
     again = [list(pair) for pair in stored.again.items()]
-    return {**stored.search.head_to_json(), "again": again}
+    return {
+        **stored.search.head_to_json(),
+        "again": again,
+        "needs_caller": stored.needs_caller,
+    }
 
 
 def stored_of(row: tuple[Any, ...], trials: list[str]) -> StoredSearch:
@@ -186,5 +193,6 @@ def stored_of(row: tuple[Any, ...], trials: list[str]) -> StoredSearch:
         round=round,
         stop_asked=stop_asked,
         again=dict(data["again"]),
+        needs_caller=data.get("needs_caller", False),  # older ones do not have it
         revision=revision,
     )

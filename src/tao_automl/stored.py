@@ -29,6 +29,7 @@ class StoredSearch:
     round: int = 1  # how often it was opened
     stop_asked: str = ""  # why somebody wants it to end
     again: Mapping[int, int] = field(default_factory=dict[int, int])
+    needs_caller: bool = False  # a caller's functions measure its trials: no watcher has them
     revision: int = 0
 
     @property

@@ -35,9 +35,13 @@ def view_of_stored(client: Client, stored: StoredSearch) -> SearchView:
 
 
 def jobs_of_trials(jobs: list[Job]) -> dict[int, list[Job]]:
+    """The jobs of each trial, by its number. A job of no trial, such as the final evaluation's, is
+    left out.
+    """
     found: dict[int, list[Job]] = {}
     for job in jobs:
-        found.setdefault(int(job.labels[template.TRIAL_LABEL]), []).append(job)
+        if template.TRIAL_LABEL in job.labels:
+            found.setdefault(int(job.labels[template.TRIAL_LABEL]), []).append(job)
     return found
 
 

@@ -516,6 +516,7 @@ def test_what_travels_into_the_job_imports_only_the_standard_library() -> None:
 
 ENDS_OF_A_PROCESS = {
     "cli/main.py",
+    "cli/automl.py",  # the threads that drive searches
     "engine/watch.py",
     "runner/main.py",
     "net/crew.py",

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.language_model import LanguageModel, chat
+from tao_automl import artifacts
 from tao_automl import drive as drive_module
 from tao_automl.drive import (
     Callbacks,
@@ -270,8 +271,9 @@ def test_a_platform_that_cannot_be_reached_holds_the_search_up_and_fails_no_tria
 def test_a_log_that_cannot_be_read_just_now_is_no_missing_metric(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is told once, and holds up no other trial."""
     monkeypatch.setattr(drive_module, "RETRY_SECONDS", 0.1)
-    unread = list[str]()
+    unread, told = list[str](), list[str]()
     refresh = client.refresh_progress
 
     def unread_at_first(job: Job) -> Job:
@@ -281,13 +283,20 @@ def test_a_log_that_cannot_be_read_just_now_is_no_missing_metric(
         return refresh(job)
 
     monkeypatch.setattr(client, "refresh_progress", unread_at_first)
-    over = drive(client, begun(client, "echo epoch 1/1 accuracy {lr}", max_trials=2).id)
+    stored = begun(client, "echo epoch 1/1 accuracy {lr}", max_trials=2)
+    over = drive(client, stored.id, Callbacks(on_wait=told.append))
     assert [trial.status.value for trial in over.search.trials] == ["complete"] * 2
     assert len(unread) == 4
+    assert sorted(told) == [
+        f"{job_id} has ended, and its log cannot be read to its end"
+        for job_id in sorted(set(unread))
+    ]
 
 
 def test_a_secret_of_the_template_is_kept_by_name_and_is_never_empty(client: Client) -> None:
-    """Who carries the search on has it in the environment; without it nothing has failed."""
+    """Who carries the search on has it in the environment; without it nothing has failed. What the
+    job itself says wins over the environment.
+    """
     command = 'test "${#WORD_TOKEN}" = 10 && echo epoch 1/1 accuracy {lr}'
     spec = JobSpec(command=command, gpu_count=0, name="try", env_vars={"WORD_TOKEN": "opensesame"})
     settings = read_settings({"metric": "accuracy", "algorithm": "random", "max_trials": 2})
@@ -303,7 +312,9 @@ def test_a_secret_of_the_template_is_kept_by_name_and_is_never_empty(client: Cli
     waiting = SearchStore(client.store).get(stored.id)
     assert waiting.status == "Running"
     assert jobs_of(client, stored.id) == []
-    over = drive(client, stored.id, secrets_given=secrets_of(spec))
+    environ = {**client.settings.environ, "WORD_TOKEN": "another one"}
+    with Client(client.store.path, settings=Settings(environ)) as other:
+        over = drive(other, stored.id, secrets_given=secrets_of(spec))
     assert [trial.status.value for trial in over.search.trials] == ["complete"] * 2
 
 
@@ -407,12 +418,14 @@ def test_a_search_starts_from_what_an_earlier_one_found(client: Client) -> None:
 
 
 def test_a_metric_that_the_log_does_not_have_is_read_from_the_files_of_the_results(
-    client: Client,
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """To the end of a long status.json, and of metrics.json what stands outermost."""
+    monkeypatch.setattr(artifacts, "LARGEST", 64)
     command = """echo epoch 1/1 loss 0.5 rate {lr}; cd "$TAO_RESULTS_DIR"; mkdir train best
     echo '{"epoch": 1, "kpi": {"val_acc": 0.25}}' > train/status.json
     echo '{"epoch": 2, "kpi": {"val_acc": 0.375}}' >> train/status.json
-    echo '{"test": {"f1": 0.5}}' > metrics.json
+    echo '{"f1": 0.5, "train": {"f1": 0.9}, "test": {"f1": 0.7}}' > metrics.json
     echo '{"best_auc": 0.75, "note": "x"}' > best/best_score.json
     """
     goals = [

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from support.toy_skill import SCHEMA, write_skill
-from tao_automl import AutoML, AutoMLRunner, format_result, query_status
+from tao_automl import AutoML, AutoMLRunner, drive, format_result, query_status
 from tao_automl.evaluations import comparison_of
 from tao_automl.settings import SettingError
 from tao_automl.space.mistake import SpaceError
+from tao_automl.store import SearchStore
+from tao_automl.views import status_json
 from tao_sdk.model.errors import SpecError, UsageError
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
@@ -96,6 +98,9 @@ def test_a_run_has_the_documented_result_and_tells_of_each_trial(
         + [(entry["rec_id"], entry["metric"], "success") for entry in history],
         key=str,
     )
+    stored = SearchStore(sdk.store).get(result["search_id"])
+    assert len(sdk.list_jobs(parent=stored.id)) == 4, "the evaluation is no trial"
+    assert len(status_json(sdk, stored)["trials"]) == 3
     text = format_result(result)
     for words in ("Best: rec", "History:", "Baseline: accuracy=0.11", "Final evaluation: measured"):
         assert words in text
@@ -158,6 +163,13 @@ def test_a_run_goes_on_without_a_session_id_and_with_more_trials(
 ) -> None:
     runner = AutoMLRunner(sdk, skill)
     common: dict[str, Any] = {"workspace_path": tmp_path / "work", "gpu_count": 0}
+    left_to_watchers: list[bool] = []
+
+    def baseline(_specs: Any) -> float:
+        assert drive.is_driven(sdk, runner.search_id)
+        left_to_watchers.append(runner.search_id in SearchStore(sdk.store).unended())
+        return 0.5
+
     settings = given(run_final_evaluation=False)
 
     class Killed(BaseException):
@@ -167,9 +179,14 @@ def test_a_run_goes_on_without_a_session_id_and_with_more_trials(
         raise Killed
 
     with pytest.raises(Killed):
-        runner.run(automl_settings=settings, on_result=end, **common)
+        runner.run(
+            automl_settings=settings, on_result=end, baseline_fn=baseline,
+            eval_fn=lambda rec, _job: rec[LR], **common,
+        )  # fmt: skip
     assert query_status(tmp_path / "work")["status"] == "Running"
-    first = runner.run(automl_settings=settings, resume=True, **common)
+    first = runner.run(automl_settings=settings, resume=True, baseline_fn=baseline, **common)
+    assert left_to_watchers == [False, True], "no watcher has its eval_fn"
+    assert first["baseline"]["status"] == "measured"
     assert [entry["rec_id"] for entry in first["history"]] == [1, 2, 3]
     more = runner.run(
         automl_settings={**settings, "automl_max_recommendations": 4}, resume=True, **common
@@ -230,10 +247,16 @@ def test_a_mistake_is_refused_before_anything_starts(
 def test_a_batch_that_the_training_set_cannot_fill_is_never_tried(
     sdk: LocalSDK, skill: Path, tmp_path: Path
 ) -> None:
+    """And a checkpoint that the search does not need is there until the final evaluation is over."""
     result = AutoMLRunner(sdk, skill).run(
-        automl_settings=given(train_sample_count=10, automl_max_recommendations=6, run_final_evaluation=False),
+        automl_settings=given(
+            train_sample_count=10, automl_max_recommendations=6, automl_delete_intermediate_ckpt=True
+        ),
         automl_hyperparameters=["train.batch_size"], workspace_path=tmp_path / "work", gpu_count=0,
+        final_eval_fn=lambda _rec, job_id: len(sdk.results(job_id).checkpoints),
     )  # fmt: skip
+    assert result["final_evaluation"]["metric_value"] == 2
+    assert len(sdk.results(result["best"]["job_id"]).checkpoints) == 1
     sizes = [entry["specs"]["train.batch_size"] for entry in result["history"]]
     assert max(sizes) <= 10
     assert len(sizes) == 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +16,20 @@ import pytest
 from support.tao_command import Ran, Tao
 from support.tao_terminal import on_terminal
 from support.toy_skill import write_skill
-from tao_sdk.cli.automl import Screen
+from tao_automl import drive
+from tao_automl.report.view import view_of
+from tao_automl.store import searches_of
+from tao_sdk.cli import automl
+from tao_sdk.cli.automl import Screen, SearchDrivers, begun, planned_search, screen_line
 from tao_sdk.cli.output import Output
 from tao_sdk.client import Client
+from tao_sdk.client.job_request import TypedJob, read_request
 from tao_sdk.model.clock import utc_now
+from tao_sdk.model.errors import CredentialError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.job import Job
 from tao_sdk.model.reasons import Reason
+from tao_sdk.model.secrets import Secret
 from tao_sdk.model.status import Status
 
 FILE = """\
@@ -238,6 +246,8 @@ def test_the_policy_of_a_model_is_planned_noted_and_checked(
     for before, after, words in (
         ("automl_policy: on", "automl_policy: maybe", "must be on or off"),
         ("metric: kpi", "parameters: [train.batch_sise]", "train.batch_size"),
+        ("metric: kpi", "parameters: train.batch_size", "parameters is a text; it must be a list"),
+        ("metric: kpi", "parameters: 5", "parameters is a number; it must be a list"),
     ):
         file.write_text(MODEL.replace(before, after))
         ran = (
@@ -251,6 +261,61 @@ def test_the_policy_of_a_model_is_planned_noted_and_checked(
     assert ran.code == 2
     assert "--detach is for one job" in ran.err
     assert "No searches yet" in typed("automl", "ls").err
+
+
+def test_the_plan_of_a_search_is_checked_with_the_secrets_of_its_file(tmp_path: Path) -> None:
+    """A bucket that only the file's keys open is no finding."""
+    file = tmp_path / "search.yaml"
+    file.write_text(f"{FILE}env_vars: {{AWS_SECRET_ACCESS_KEY: opensesame, WORD: open}}\n")
+    client = Client(tmp_path / "jobs.db")
+    _, spec, _ = planned_search(client, read_request(TypedJob(str(file), "local"), client))
+    assert spec.env_vars == {"AWS_SECRET_ACCESS_KEY": Secret("opensesame"), "WORD": "open"}
+
+
+def test_a_watcher_takes_up_a_search_again_after_an_error_that_may_pass(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It tells the error once. What its user has to mend, and what nobody foresaw, it leaves."""
+    monkeypatch.setattr(automl, "RETRY_SECONDS", 0.0)
+    file = tmp_path / "search.yaml"
+    file.write_text(FILE)
+    client = Client(tmp_path / "jobs.db")
+    for last in (CredentialError("no key"), ValueError("nobody foresaw it")):
+        stored, _ = begun(client, read_request(TypedJob(str(file), "local"), client), {})
+        errors = [Unreachable("no route"), Unreachable("no route"), last]
+        monkeypatch.setattr(drive, "drive", lambda *_, errors=errors: raises(errors.pop(0)))
+        drivers = SearchDrivers(client, Output(False), threading.Event())
+        for is_busy in (True, True, False, False):
+            drivers.begin()
+            drivers.threads[stored.id].join()
+            assert drivers.is_busy is is_busy
+        notes = [line for line in capsys.readouterr().err.splitlines() if stored.id in line]
+        assert notes[:2] == [
+            f"Carries {stored.id} on.", f"{stored.id} waits, and is tried again: no route",
+        ]  # fmt: skip
+        assert len(notes) == (3 if isinstance(last, CredentialError) else 2)
+        searches_of(client).remove(stored.id)
+    assert caplog.text.count("nobody foresaw it") == 1
+
+
+def raises(error: Exception) -> None:
+    raise error
+
+
+def test_the_line_of_a_search_is_one_row_of_every_screen(tmp_path: Path) -> None:
+    """And shows how far the trials are where there is room for it."""
+    file = tmp_path / "search.yaml"
+    file.write_text(FILE)
+    client = Client(tmp_path / "jobs.db")
+    stored, _ = begun(client, read_request(TypedJob(str(file), "local"), client), {})
+    view, running = view_of(stored.search, stored.id), "trial 4 epoch 2/9, trial 5 epoch 1/9"
+    lines = {width: screen_line(view, running, "ETA 0:12", width) for width in (20, 60, 80, 150)}
+    assert all(len(line) < width for width, line in lines.items())
+    assert [running in line for line in lines.values()] == [False, False, False, True]
+    assert "ETA 0:12" in lines[60]
 
 
 def test_what_trials_wait_for_and_what_their_checks_find_is_printed_once(

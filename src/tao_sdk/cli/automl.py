@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ import click
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.detached import Detached
-from tao_sdk.model.errors import TaoError, UsageError
+from tao_sdk.model.errors import CredentialError, TaoError, UsageError
 
 if TYPE_CHECKING:
     from tao_automl.report.view import SearchView
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tao_sdk.model.job import Job
     from tao_sdk.model.spec import JobSpec
 
+log = logging.getLogger(__name__)
 TASKS = ("run", "status", "best", "stop", "ls", "rm")
 DOCUMENTS = (".yaml", ".yml", ".json")
 CODES = {"Complete": exit_codes.DONE, "Stopped": exit_codes.CANCELED, "Error": exit_codes.FAILED}
@@ -34,8 +36,9 @@ OF_RUN = ("--trials", "--concurrent", "--seed", "--algorithm", "--platform")
 BAR = 16  # letters
 PARAMETERS_SHOWN = 12
 RUNNING_SHOWN = 2
-TRIAL = "tao-trial"  # the label of a trial's jobs
+LEAST_TRIAL_LINE = 40  # letters of it that a screen shows; it leaves out how far the trials are
 LEAVE_SECONDS = 10.0  # until a search is left as it is
+RETRY_SECONDS = 60.0  # until a watcher takes up a search again that an error holds up
 
 
 @command("automl")
@@ -292,7 +295,7 @@ def planned_search(
     """Of a job with a search: what is searched, in lines and as JSON, and the job of its first
     trial. Nothing is kept or started.
     """
-    from tao_automl.drive import first_job, new_search
+    from tao_automl.drive import first_job, new_search, secrets_of, with_given_secrets
     from tao_automl.report.view import view_of
     from tao_automl.search_file import locate, search_of
     from tao_automl.settings import SettingError
@@ -309,7 +312,8 @@ def planned_search(
     shown = ("algorithm", "metric", "direction", "objectives", "seed", "counts")
     space = {"parameters": stored.search.space.to_json()}
     head = {name: view[name] for name in shown} | space
-    return head_lines(stored), first_job(stored), head
+    first = with_given_secrets(first_job(stored), secrets_of(wanted.spec))
+    return head_lines(stored), first, head
 
 
 def head_lines(stored: StoredSearch) -> list[str]:
@@ -373,6 +377,7 @@ class Screen:
     def tell_waits(self, jobs: Sequence[Job]) -> None:
         """Say what each job waits for, once for each reason."""
         from tao_automl.report.summary import wait_text
+        from tao_automl.template import TRIAL_LABEL
 
         for job in jobs:
             mark = (job.id, str(job.reason_code))
@@ -381,12 +386,12 @@ class Screen:
                 continue
             self.waits.add(mark)
             self.drawn = ""
-            self.out.note(f"trial {job.labels[TRIAL]} waits: {why}  (tao why {job.id})")
+            self.out.note(f"trial {job.labels[TRIAL_LABEL]} waits: {why}  (tao why {job.id})")
 
     def wait(self, why: str) -> None:
-        """Say why a job cannot be started now."""
+        """Say what holds the search up."""
         self.drawn = ""
-        self.out.note(f"A job waits to be started: {why}")
+        self.out.note(f"The search waits: {why}")
 
     def draw(self, stored: StoredSearch, jobs: Sequence[Job]) -> None:
         from tao_automl.report.view import view_of
@@ -415,14 +420,20 @@ class Screen:
 
 
 def screen_line(view: SearchView, running: str, left: str, width: int) -> str:
-    """`trial 3/12  accuracy 0.97  best 0.98 (...)  trial 4 epoch 2/9  ████░░░░  ETA 0:12`."""
+    """`trial 3/12  accuracy 0.97  best 0.98 (...)  trial 4 epoch 2/9  ████░░░░  ETA 0:12`, in one
+    row of the screen.
+    """
     from tao_automl.report.summary import trial_line
     from tao_sdk.cli.output import cut
 
     done = view.counts["complete"] + view.counts["failed"] + view.counts["stopped"]
     full = round(BAR * done / max(view.counts["total"], 1))
-    end = "  ".join(filter(None, [running, "█" * full + "░" * (BAR - full), left]))
-    return f"{cut(trial_line(view), max(width - len(end) - 3, 0))}  {end}"
+    bar = "  ".join(filter(None, ["█" * full + "░" * (BAR - full), left]))
+    end = f"{running}  {bar}" if running else bar
+    if width - len(end) - 3 < LEAST_TRIAL_LINE:
+        end = bar
+    line = f"{cut(trial_line(view), max(width - len(end) - 3, 0))}  {end}"
+    return cut(line, width - 1)
 
 
 def eta_text(view: SearchView, seconds: float, since: float) -> str:
@@ -436,65 +447,102 @@ def eta_text(view: SearchView, seconds: float, since: float) -> str:
 
 def running_text(jobs: Sequence[Job]) -> str:
     """`trial 4 epoch 2/9`, of the first jobs that tell how far they are."""
+    from tao_automl.template import TRIAL_LABEL
+
     counted = [job for job in jobs if not job.status.terminal and job.progress.is_counted]
     return ", ".join(
-        f"trial {job.labels[TRIAL]} {job.progress.unit} {job.progress.number}/{job.progress.total}"
+        f"trial {job.labels[TRIAL_LABEL]} {done.unit} {done.number}/{done.total}"
         for job in counted[:RUNNING_SHOWN]
-        if job.progress.total
+        if (done := job.progress).total
     )
 
 
-class Left(Exception):
+class StopDriving(Exception):
     """This process drives the search no more."""
 
 
-class Carriers:
+class SearchDrivers:
     """Drives the searches that nobody drives, each in a thread and with a client of its own, until
-    they are over or `stop` is set.
+    they are over or `stop` is set. One that an error holds up is taken up again after
+    RETRY_SECONDS, or never if only its user can mend the error.
     """
 
     def __init__(self, client: Client, out: Output, stop: threading.Event) -> None:
         self.client, self.out, self.stop = client, out, stop
         self.threads: dict[str, threading.Thread] = {}
         self.refused: set[str] = set()  # searches that cannot go on here
+        self.errors: dict[str, str] = {}  # what holds a search up, as it was told
+        self.retry_at: dict[str, float] = {}  # by time.monotonic, when such a one is taken up again
 
     @property
     def is_busy(self) -> bool:
-        return any(thread.is_alive() for thread in self.threads.values())
+        """True while a search is driven here, or waits to be taken up again."""
+        return bool(self.retry_at) or any(thread.is_alive() for thread in self.threads.values())
 
     def begin(self) -> None:
         """Take up each search that waits for a driver."""
         from tao_automl.drive import is_driven
         from tao_automl.store import searches_of
 
-        for search_id in searches_of(self.client).unended():
-            thread = self.threads.get(search_id)
-            is_here = thread is not None and thread.is_alive()
-            if is_here or search_id in self.refused or is_driven(self.client, search_id):
+        unended = searches_of(self.client).unended()
+        for removed in set(self.retry_at).difference(unended):
+            self.retry_at.pop(removed, None)
+        for search_id in unended:
+            if self.is_held_up(search_id) or is_driven(self.client, search_id):
                 continue
+            self.retry_at.pop(search_id, None)
             thread = threading.Thread(target=self.carry, args=(search_id,), daemon=True)
             self.threads[search_id] = thread
-            self.out.note(f"Carries {search_id} on.")
+            if search_id not in self.errors:
+                self.out.note(f"Carries {search_id} on.")
             thread.start()
 
+    def is_held_up(self, search_id: str) -> bool:
+        """True for a search that a thread here drives, that is refused, or that waits."""
+        thread = self.threads.get(search_id)
+        if search_id in self.refused or (thread is not None and thread.is_alive()):
+            return True
+        return time.monotonic() < self.retry_at.get(search_id, 0.0)
+
     def carry(self, search_id: str) -> None:
+        """Drive a search, and say how it ends or what holds it up. Raises nothing: it is a thread's
+        end.
+        """
+        from tao_automl.drive import SearchBusy
+
+        try:
+            self.drive(search_id)
+        except (StopDriving, SearchBusy):
+            pass
+        except (CredentialError, UsageError) as error:
+            self.refused.add(search_id)
+            self.out.note(f"{search_id} waits: {error}")
+        except TaoError as error:
+            self.retry_later(search_id, str(error))
+        except Exception:  # the end of a thread: the others go on
+            self.refused.add(search_id)
+            log.exception("%s is left alone after an unexpected error", search_id)
+
+    def drive(self, search_id: str) -> None:
+        """Drive a search to its end. Raises as drive.drive does, and StopDriving."""
         from tao_automl import drive
         from tao_sdk.client import Client
 
         callbacks = drive.Callbacks(self.leave_if_stopped, on_wait=self.out.note)
-        try:
-            with Client(self.client.store.path, settings=self.client.settings) as own:
-                over = drive.drive(own, search_id, callbacks)
-            self.out.note(f"{search_id} is {over.status}: {over.message}")
-        except (Left, drive.SearchBusy):
-            pass
-        except TaoError as error:
-            self.refused.add(search_id)
-            self.out.note(f"{search_id} waits: {error}")
+        with Client(self.client.store.path, settings=self.client.settings) as own:
+            over = drive.drive(own, search_id, callbacks)
+        self.out.note(f"{search_id} is {over.status}: {over.message}")
+
+    def retry_later(self, search_id: str, why: str) -> None:
+        """Note when the search is taken up again. The same error is told once."""
+        self.retry_at[search_id] = time.monotonic() + RETRY_SECONDS
+        if self.errors.get(search_id) != why:
+            self.errors[search_id] = why
+            self.out.note(f"{search_id} waits, and is tried again: {why}")
 
     def leave_if_stopped(self, _stored: StoredSearch, _jobs: Sequence[Job]) -> None:
         if self.stop.is_set():
-            raise Left
+            raise StopDriving
 
     def end(self) -> None:
         """Leave the searches as they are, for another driver."""

@@ -308,25 +308,25 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     """Watch live jobs to their end in the foreground: retries, hooks, kept logs; and carry on the
     searches that nobody drives. Ends when no job is live, no search is left, and nothing is rented.
     """
-    from tao_sdk.cli.automl import Carriers
+    from tao_sdk.cli.automl import SearchDrivers
 
     stop = threading.Event()
     signal.signal(signal.SIGTERM, partial(stop_watching, stop))
-    carriers = Carriers(client, out, stop)
+    drivers = SearchDrivers(client, out, stop)
     live = count_live(client)
     if live or forever:
         tell_what_watching_does(out, live)
     try:
-        carriers.begin()
+        drivers.begin()
         client.watch(stop)
-        while (forever or carriers.is_busy) and not stop.is_set():
-            stop.wait(TRIAL_SECONDS if carriers.is_busy else POLL_SECONDS)
-            carriers.begin()
+        while (forever or drivers.is_busy) and not stop.is_set():
+            stop.wait(TRIAL_SECONDS if drivers.is_busy else POLL_SECONDS)
+            drivers.begin()
             client.watch(stop)
     except KeyboardInterrupt:
-        carriers.end()
+        drivers.end()
         raise Detached("No longer watching; the jobs go on.", "tao watch") from None
-    carriers.end()
+    drivers.end()
     tell_live_jobs(out, count_live(client))
     tell_failed_hooks(out, client.jobs_with_failed_hooks())
     return exit_codes.DONE
