@@ -35,6 +35,7 @@ BUSY = 429
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds that a busy server may ask for
 BROKEN_PAUSE = 0.5  # seconds until a question is asked again that a broken server has not answered
 BROKEN_TRIES = 2  # of a GET; another request is never sent twice
+NO_TIME = "there was no time left to ask"
 WORDS = 4000  # characters of a refusal that are kept
 WORD_KEYS = ("message", "error", "detail")  # where a refusal's sentence may stand
 
@@ -84,16 +85,21 @@ class Rest:
         body: Any = None,
         params: Mapping[str, Any] | None = None,
         read: float = READ_SECONDS,
+        least: float = 0.0,
     ) -> Any:
         """The answer's JSON; None for an empty one. Raises RestRefusal, Unreachable.
 
         A GET is asked again after a server error. Any other request is sent once, unless the server
-        was busy and did not take it.
+        was busy and did not take it. No request is sent with `least` seconds left or fewer: the
+        answer to one that changes something must have time to come.
         """
         deadline = time.monotonic() + seconds_left(GIVE_UP_SECONDS)
         tries = BROKEN_TRIES if method == "GET" else 1
         while True:
-            answer = self._sent(method, path, body, params, min(read, seconds_left(read)))
+            left = seconds_left(read)
+            if left <= least:
+                raise self._unreachable(OSError(NO_TIME), nothing_sent=True)
+            answer = self._sent(method, path, body, params, left)
             try:
                 if answer.status < 300:
                     return self._value(answer, deadline)
@@ -101,7 +107,8 @@ class Rest:
                 pause = pause_of(answer)
             finally:
                 answer.close()
-            tries -= refusal.status != BUSY
+            if refusal.status != BUSY:
+                tries -= 1
             if refusal.status < 500 and refusal.status != BUSY:
                 raise refusal
             if not tries or time.monotonic() + pause > deadline:
@@ -118,8 +125,6 @@ class Rest:
     def _sent(
         self, method: str, path: str, body: Any, params: Mapping[str, Any] | None, read: float
     ) -> Answer:
-        if read <= 0:
-            raise self._unreachable(TimeoutError(), nothing_sent=True)
         session = self._open_session()
         headers = {"Authorization": f"Bearer {self.server.token}", "Accept": "application/json"}
         with self._lock:

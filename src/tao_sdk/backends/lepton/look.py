@@ -24,6 +24,7 @@ PAGE = 500  # jobs in one list, as many as the workspace gives
 ALIVE, ARCHIVE, ALL = "alive_only", "archive_only", "alive_and_archive"
 END_TIME = timedelta(seconds=30)  # how long the last lines of a log may be on their way
 UNSTARTED_TIME = timedelta(seconds=2)  # the same, of a job of which no replica is known
+CREATE_SECONDS, CREATE_LEAST = 60.0, 10.0  # for the answer to a create: the most, the least
 END_LINES = 100  # lines that look like the last one
 
 
@@ -51,15 +52,24 @@ class Look:
 
     def find(self, attempt: Attempt) -> Object | None:
         """The attempt's job; None if a list has none that is not being deleted."""
+        return min(self._jobs_with_labels(attempt), key=parse.created_at, default=None)
+
+    def job_ids(self, ref: Ref) -> Sequence[str]:
+        """The attempt's job, and every other one that a list has of it: a create of which nothing
+        was heard may have made one.
+        """
+        listed_ids = [parse.job_id(job) for job in self._jobs_with_labels(ref.attempt)]
+        return [ref.native_id, *(one for one in listed_ids if one != ref.native_id)]
+
+    def _jobs_with_labels(self, attempt: Attempt) -> list[Object]:
         selector = names.selector(names.JOB_ID, attempt.job_id)
-        found = [
+        return [
             job
             for job in self.list_jobs(ALL, selector)
             if names.is_of(job, attempt) and parse.phase_of(job) is not Phase.ABSENT
         ]
-        return min(found, key=parse.created_at, default=None)
 
-    def created(self, attempt: Attempt) -> Object | None:
+    def created_here(self, attempt: Attempt) -> Object | None:
         """The job that this client has created of the attempt; None if it has not, or if the job is
         gone.
         """
@@ -68,9 +78,11 @@ class Look:
 
     def create(self, attempt: Attempt, body: Object) -> Object:
         """Create the attempt's job. Never twice without a look: a second request makes a second
-        job.
+        job. So the answer is waited for as long as this thread may ask, and there must be time.
         """
-        self._created[attempt] = job = self.rest.ask("POST", "/jobs", body)
+        self._created[attempt] = job = self.rest.ask(
+            "POST", "/jobs", body, read=CREATE_SECONDS, least=CREATE_LEAST
+        )
         return job
 
     def job(self, job_id: str) -> Object | None:

@@ -29,7 +29,7 @@ def start_attempt(
     look: Look, plan: Plan[LeptonRequest], secrets: Mapping[str, str], ngc_key: str
 ) -> Object:
     """Create the attempt's job, or return that which is there. Raises RestRefusal, Unreachable."""
-    found = look.created(plan.attempt) or look.find(plan.attempt)
+    found = look.created_here(plan.attempt) or look.find(plan.attempt)
     if found is not None:
         return found
     rest, request = look.rest, plan.request

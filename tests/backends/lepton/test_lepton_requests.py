@@ -1,0 +1,89 @@
+"""What a workspace is asked for one attempt, without a client: nothing runs, all of it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from support.lepton.rest_server import RestServer
+from tao_sdk.backends.lepton.backend import LeptonBackend
+from tao_sdk.backends.lepton.options import LeptonOptions
+from tao_sdk.backends.lepton.request import LeptonRequest
+from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.transports.http_session import Session
+from tao_sdk.transports.silence import within
+
+ATTEMPT = Attempt("requests-0123456789", 1, "lepton", "tests", "0123456789abcdef")
+SECRETS = {"MY_KEY": "a-secret-of-this-test"}
+GRACE = timedelta(seconds=1)
+
+
+@pytest.fixture
+def backend(server: RestServer, settings: Settings, tmp_path: Path) -> Iterator[LeptonBackend]:
+    """A backend in a workspace without a free GPU, whose lists do not lag."""
+    server.workspace.times.list_lag = 0
+    for node in server.workspace.groups[0].nodes:
+        node.held = 8
+    opened = LeptonBackend(settings, tmp_path)
+    yield opened
+    server.faults.clear()
+    for job in list(server.workspace.jobs.values()):
+        if job.metadata["labels"]["tao-sdk-job-id"] == ATTEMPT.job_id:
+            server.workspace.delete(job.id)
+    server.workspace.secrets.clear()
+    opened.close()
+
+
+def planned(backend: LeptonBackend, **spec: object) -> Plan[LeptonRequest]:
+    job = JobSpec(image="stand-in", command="true", gpu_count=8, **spec)  # pyright: ignore[reportArgumentType]
+    prepared, options = PreparedJob(job, job.command), LeptonOptions()
+    return backend.plan(prepared, options, backend.survey(prepared, options), ATTEMPT)
+
+
+def states(server: RestServer) -> list[str]:
+    """The states of the attempt's jobs."""
+    jobs = list(server.workspace.jobs.values())
+    return [job.state for job in jobs if job.metadata["name"] == f"tao-job-{ATTEMPT.job_id}"]
+
+
+def test_a_create_is_given_all_the_time_there_is_and_none_is_sent_without_time(
+    backend: LeptonBackend, server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(backend)
+    with within(9), pytest.raises(Unreachable, match="no time left"):
+        backend.submit(plan, {})
+    assert states(server) == []
+    waits: list[float] = []
+    send: Callable[..., object] = Session.request
+
+    def note_wait(
+        session: Session, method: str, path: str, timeout: tuple[float, float], **more: object
+    ) -> object:
+        if method == "POST":
+            waits.append(timeout[1])
+        return send(session, method, path, timeout, **more)
+
+    monkeypatch.setattr(Session, "request", note_wait)
+    backend.submit(plan, {})
+    assert len(waits) == 1
+    assert waits[0] > 15
+
+
+def test_every_job_of_an_attempt_is_canceled_and_removed(
+    backend: LeptonBackend, server: RestServer
+) -> None:
+    """A create that nobody waited for may still have made one."""
+    plan = planned(backend)
+    ref = backend.submit(plan, {})
+    backend.look.create(ATTEMPT, plan.request.job)
+    assert backend.cancel([ref], GRACE)[ref]
+    assert states(server) == ["Stopped", "Stopped"]
+    backend.release(ref)
+    assert states(server) == []
