@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.lepton.rest_server import RestServer
+from support.lepton.rest_server import Fault, RestServer
+from support.waiting import until
 from tao_sdk.backends.lepton.backend import LeptonBackend
 from tao_sdk.backends.lepton.options import LeptonOptions
 from tao_sdk.backends.lepton.request import LeptonRequest
 from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
@@ -64,7 +67,7 @@ def test_a_create_is_given_all_the_time_there_is_and_none_is_sent_without_time(
     send: Callable[..., object] = Session.request
 
     def note_wait(
-        session: Session, method: str, path: str, timeout: tuple[float, float], **more: object
+        session: Session, method: str, path: str, timeout: tuple[float, float], **more: Any
     ) -> object:
         if method == "POST":
             waits.append(timeout[1])
@@ -87,3 +90,20 @@ def test_every_job_of_an_attempt_is_canceled_and_removed(
     assert states(server) == ["Stopped", "Stopped"]
     backend.release(ref)
     assert states(server) == []
+
+
+def test_a_404_says_that_a_job_is_gone_only_if_the_workspace_answers(
+    backend: LeptonBackend, server: RestServer
+) -> None:
+    ref = backend.submit(planned(backend), {})
+    lost = [Fault("GET", f"/jobs/{ref.native_id}", 404), Fault("GET", "/workspace", 404)]
+    server.faults += lost
+    answer = backend.cancel([ref], GRACE)[ref]
+    assert isinstance(answer, Unreachable)
+    assert "a fault of the test" in answer.what
+    assert states(server) == ["Queueing"]
+    server.workspace.delete(ref.native_id)
+    until(lambda: states(server) == [])
+    gone = backend.cancel([ref], GRACE)[ref]
+    assert isinstance(gone, Observation)
+    assert gone.phase is Phase.ABSENT

@@ -14,6 +14,7 @@ from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.backends.lepton import parse
 from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.parse import JobEnd, Object
+from tao_sdk.backends.lepton.workspace.site import CHECK_WORKSPACE, PING
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
@@ -86,13 +87,26 @@ class Look:
         return job
 
     def job(self, job_id: str) -> Object | None:
-        """One job; None if there is none of this id."""
+        """One job; None if there is none of this id. Raises RestRefusal, Unreachable."""
         try:
             return self.rest.ask("GET", f"/jobs/{job_id}", params={"job_query_mode": ALL})
         except RestRefusal as refused:
-            if refused.status == 404:
-                return None
-            raise
+            if refused.status != 404:
+                raise
+        self._ask_workspace()
+        return None
+
+    def _ask_workspace(self) -> None:
+        """Raise Unreachable if the workspace itself is refused: a proxy, and a gateway that does
+        not know the workspace, say 404 too, and then nothing is known about a job.
+        """
+        try:
+            self.rest.ask("GET", PING)
+        except RestRefusal as refused:
+            if refused.status == 401:
+                raise
+            what = f"{self.rest.server.name} cannot be asked: {refused.what}"
+            raise Unreachable(what, refused.why, CHECK_WORKSPACE) from refused
 
     def replicas(self, job_id: str) -> Sequence[Object]:
         params = {"job_query_mode": ALL}

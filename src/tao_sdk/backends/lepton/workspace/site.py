@@ -13,6 +13,7 @@ WORKSPACE, TOKEN, URL = "LEPTON_WORKSPACE_ID", "LEPTON_AUTH_TOKEN", "LEPTON_WORK
 GATEWAY = "https://gateway.dgxc-lepton.nvidia.com/api/v2/workspaces/{id}"
 PING = "/workspace"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+CHECK_WORKSPACE = f"Check {WORKSPACE}, and your rights in it: tao doctor lepton"
 TOKEN_PAGE = "Make a token in the workspace's settings, and export it."
 
 
