@@ -30,6 +30,18 @@ def test_a_setting_that_is_missing_is_named(missing: str) -> None:
         site.server(Settings(left))
 
 
+@pytest.mark.parametrize("token", ["not shown", "not\rshown", "nöt-shown", "not-shown\0"])
+def test_a_token_that_no_header_can_hold_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(CredentialError, match="is no token") as refused:
+        site.server(Settings({**HERE, site.TOKEN: token}))
+    assert "shown" not in f"{refused.value} {refused.value.why} {refused.value.next}"
+
+
+def test_a_token_is_used_without_the_line_end_of_the_file_it_came_from() -> None:
+    asked = site.server(Settings({**HERE, site.TOKEN: "not-shown\r\n"}))
+    assert asked.token == "not-shown"
+
+
 @pytest.mark.parametrize("url", ["http://lepton.example.com", "ftp://x", "lepton.example.com"])
 def test_no_token_goes_to_an_address_that_is_not_encrypted(url: str) -> None:
     with pytest.raises(UsageError, match="https://") as refused:
