@@ -14,10 +14,11 @@ from support.waiting import until
 from tao_sdk.backends.lepton.backend import LeptonBackend
 from tao_sdk.backends.lepton.options import LeptonOptions
 from tao_sdk.backends.lepton.request import LeptonRequest
-from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports.http_session import Session
@@ -77,6 +78,21 @@ def test_a_create_is_given_all_the_time_there_is_and_none_is_sent_without_time(
     backend.submit(plan, {})
     assert len(waits) == 1
     assert waits[0] > 15
+
+
+def test_a_submit_that_ends_between_secrets_and_job_is_a_doubt_and_leaves_no_secret_if_refused(
+    backend: LeptonBackend, server: RestServer
+) -> None:
+    """Of a doubt a row stays, and with it the way to remove the secrets."""
+    plan = planned(backend, env_vars={"MY_KEY": SecretRef("MY_KEY")})
+    with within(9), pytest.raises(Unreachable) as doubt:
+        backend.submit(plan, SECRETS)
+    assert len(server.workspace.secrets) == 1
+    assert not doubt.value.nothing_sent
+    server.faults.append(Fault("POST", "/usersecrets", 403))
+    with pytest.raises(Refused):
+        backend.submit(plan, SECRETS)
+    assert server.workspace.secrets == {}
 
 
 def test_every_job_of_an_attempt_is_canceled_and_removed(

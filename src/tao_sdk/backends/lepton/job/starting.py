@@ -16,7 +16,7 @@ from tao_sdk.backends.lepton.look import Look, listed
 from tao_sdk.backends.lepton.parse import Object
 from tao_sdk.backends.lepton.request import LeptonRequest
 from tao_sdk.backends.registry_login import NGC_USER
-from tao_sdk.model.errors import TaoError
+from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.transports.rest import Rest, RestRefusal
 
@@ -36,13 +36,17 @@ def start_attempt(
     if request.decisions.pull_secret:
         keep_pull_secret(rest, request.decisions.pull_secret, ngc_key)
     values = secret_values(plan, secrets)
-    create_secrets(rest, values)
     try:
+        create_secrets(rest, values)
         return look.create(plan.attempt, request.job)
     except RestRefusal:
         for name in values:
             with suppress(TaoError):  # the refusal itself says more
                 delete_secret(rest, name)
+        raise
+    except Unreachable as error:
+        if values:
+            error.nothing_sent = False  # the secrets exist: the next look finds and completes it
         raise
 
 
