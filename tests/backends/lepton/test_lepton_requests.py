@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 
 from support.lepton.rest_server import Fault, RestServer
+from support.lepton.workspace import Job
 from support.waiting import until
 from tao_sdk.backends.lepton.backend import LeptonBackend
 from tao_sdk.backends.lepton.options import LeptonOptions
 from tao_sdk.backends.lepton.request import LeptonRequest
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.observation import Observation, Phase
-from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.settings import Settings
@@ -49,6 +51,15 @@ def planned(backend: LeptonBackend, **spec: object) -> Plan[LeptonRequest]:
     job = JobSpec(image="stand-in", command="true", gpu_count=8, **spec)  # pyright: ignore[reportArgumentType]
     prepared, options = PreparedJob(job, job.command), LeptonOptions()
     return backend.plan(prepared, options, backend.survey(prepared, options), ATTEMPT)
+
+
+def ended(backend: LeptonBackend, server: RestServer) -> tuple[Ref, Job]:
+    """An attempt, and the workspace's job of it, which was stopped before it began."""
+    ref = backend.submit(planned(backend), {})
+    job = server.workspace.jobs[ref.native_id]
+    job.wants_end.set()
+    job.thread.join()
+    return ref, job
 
 
 def states(server: RestServer) -> list[str]:
@@ -93,6 +104,18 @@ def test_a_submit_that_ends_between_secrets_and_job_is_a_doubt_and_leaves_no_sec
     with pytest.raises(Refused):
         backend.submit(plan, SECRETS)
     assert server.workspace.secrets == {}
+
+
+@pytest.mark.parametrize(("age", "phase"), [(10, Phase.RUNNING), (60, Phase.CANCELED)])
+def test_a_job_whose_log_and_replicas_are_refused_ends_after_the_time_of_its_last_lines(
+    backend: LeptonBackend, server: RestServer, age: int, phase: Phase
+) -> None:
+    ref, job = ended(backend, server)
+    job.completed = int(time.time()) - age
+    server.faults.append(Fault("GET", "/logs", 404))
+    server.faults.append(Fault("GET", f"/jobs/{job.id}/replicas", 403, 2))
+    assert backend.observe([ref])[ref].phase is phase
+    assert list(backend.replica_events(ref)) == []
 
 
 def test_every_job_of_an_attempt_is_canceled_and_removed(

@@ -7,7 +7,7 @@ was observed).
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from tao_sdk.backends.lepton.facts import LeptonFacts
 from tao_sdk.backends.lepton.files import JobFiles
 from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.logs import RankLog
-from tao_sdk.backends.lepton.look import Look, start_ns
+from tao_sdk.backends.lepton.look import Look, no_answer_if_refused, start_ns
 from tao_sdk.backends.lepton.options import LeptonOptions
 from tao_sdk.backends.lepton.parse import Object
 from tao_sdk.backends.lepton.request import LeptonRequest
@@ -287,16 +287,18 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
     def node_events(self, ref: Ref) -> Iterator[Any]:
         """The events of nodes in the workspace's own analysis; none if it has no analysis."""
         found: Object = {}
-        with suppress(RestRefusal):
+        with no_answer_if_refused():
             found = self.rest.ask("GET", f"/jobs/{ref.native_id}/failure-analysis") or {}
         for event in found.get("job_failure_by_node_event") or ():
             yield rules.node_event(str(event.get("node_event_name")), str(event.get("message")))
 
     def replica_events(self, ref: Ref) -> Iterator[Any]:
-        """Why replicas do not run, as events."""
+        """Why replicas do not run, as events; none if the workspace does not tell."""
         from tao_sdk.model.diagnosis import NodeEvent
 
-        found = self.look.replicas(ref.native_id)
+        found: Sequence[Object] = ()
+        with no_answer_if_refused():
+            found = self.look.replicas(ref.native_id)
         for replica in parse.replicas_of(found, ref.native_id, max(len(found), 1)):
             if replica.issue_reason:
                 yield NodeEvent(replica.issue_reason, replica.issue_message)

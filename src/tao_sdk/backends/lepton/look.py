@@ -6,14 +6,15 @@ ended: the workspace tells no exit code, the last line of the log does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
 
 from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.backends.lepton import parse
 from tao_sdk.backends.lepton.job import names
-from tao_sdk.backends.lepton.parse import JobEnd, Object
+from tao_sdk.backends.lepton.parse import JobEnd, Object, RankEnd
 from tao_sdk.backends.lepton.workspace.site import CHECK_WORKSPACE, PING
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import Unreachable
@@ -140,13 +141,18 @@ class Look:
             return Observation(Phase.UNREACHABLE, "", reason=error.what)
 
     def end_of(self, attempt: Attempt, job: Object) -> JobEnd:
-        """What the logs say of the end of a job that has ended. Raises RestRefusal, Unreachable."""
+        """What the logs say of the end of a job that has ended; nothing where the workspace refuses
+        them. Raises RestRefusal for the token, Unreachable.
+        """
         job_id = parse.job_id(job)
         known = self._ends.get(job_id)
         if known is not None:
             return known
         mark = names.end_mark(attempt)
-        ends = parse.rank_ends(self.rest.ask("GET", "/logs", params=end_query(job, mark)), mark)
+        ends: list[RankEnd] = []
+        with no_answer_if_refused():
+            answer = self.rest.ask("GET", "/logs", params=end_query(job, mark))
+            ends = parse.rank_ends(answer, mark)
         whole = len(ends) >= parse.nodes_of(job) or self._is_over_long(job, bool(ends))
         end = JobEnd(tuple(ends), whole)
         if whole:
@@ -163,7 +169,23 @@ class Look:
             return True
         if age < UNSTARTED_TIME or has_ends:
             return False
-        return not any(map(parse.has_run, self.replicas(parse.job_id(job))))
+        return not self._has_begun(job)
+
+    def _has_begun(self, job: Object) -> bool:
+        """False if no replica has begun its program, as far as the workspace tells."""
+        with no_answer_if_refused():
+            return any(map(parse.has_run, self.replicas(parse.job_id(job))))
+        return True
+
+
+@contextmanager
+def no_answer_if_refused() -> Generator[None]:
+    """Go on without an answer that the workspace refuses, unless it refuses the token."""
+    try:
+        yield
+    except RestRefusal as refused:
+        if refused.status == 401:
+            raise
 
 
 def end_query(job: Object, mark: str) -> Mapping[str, Any]:
