@@ -13,10 +13,11 @@ import pytest
 from support.lepton.rest_server import Fault, RestServer
 from support.lepton.workspace import Job
 from support.waiting import until
+from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.lepton.backend import LeptonBackend
 from tao_sdk.backends.lepton.options import LeptonOptions
 from tao_sdk.backends.lepton.request import LeptonRequest
-from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.errors import PathNotFound, Refused, Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
@@ -116,6 +117,12 @@ def test_a_job_whose_log_and_replicas_are_refused_ends_after_the_time_of_its_las
     server.faults.append(Fault("GET", f"/jobs/{job.id}/replicas", 403, 2))
     assert backend.observe([ref])[ref].phase is phase
     assert list(backend.replica_events(ref)) == []
+    server.faults += [Fault("GET", "/logs", 403), Fault("GET", "/logs", 403)]
+    with pytest.raises(PathNotFound, match="shows no log"):
+        list(backend.logs(ref, LogRequest()))
+    server.faults.append(Fault("GET", "/workspace", 403))
+    with pytest.raises(Unreachable):
+        list(backend.logs(ref, LogRequest()))
 
 
 def test_every_job_of_an_attempt_is_canceled_and_removed(

@@ -16,6 +16,7 @@ from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.backends.lepton import parse
 from tao_sdk.backends.lepton.look import ALL
 from tao_sdk.backends.lepton.parse import Line
+from tao_sdk.backends.lepton.workspace.site import PING
 from tao_sdk.model.errors import PathNotFound
 from tao_sdk.transports.rest import Rest, RestRefusal
 
@@ -23,6 +24,7 @@ PAGE = 2000  # lines in one answer
 MOST = 10_000  # lines in one answer, by the workspace's own limit
 PAUSE_SECONDS = 1.0  # between two questions while a log is followed
 END = "end"  # the cursor behind the last line
+NO_LOG = (400, 403, 404)  # statuses of a log that is not there, or that this caller may not see
 ADVICE = "tao results shows what the job left."
 
 
@@ -52,7 +54,7 @@ class RankLog:
 
     `replica`: its replica, or "" for the only one. `start`: the time of its begin in nanoseconds.
     `is_over` asks the workspace; after that, no more lines come. Raises RestRefusal, Unreachable,
-    and PathNotFound if the workspace has no such job.
+    and PathNotFound if the workspace has no such job, or does not show its log.
     """
 
     rest: Rest
@@ -179,10 +181,11 @@ class RankLog:
         try:
             return parse.all_lines(self.rest.ask("GET", "/logs", params=params))
         except RestRefusal as refused:
-            if refused.status == 404:
-                what = f"The workspace has no log of {self.job}."
-                raise PathNotFound(what, "A log goes with its job.", ADVICE) from refused
-            raise
+            if refused.status not in NO_LOG:
+                raise
+            self.rest.ask("GET", PING)  # refused: nothing is known about the log
+            what = f"The workspace shows no log of {self.job}."
+            raise PathNotFound(what, refused.what, ADVICE) from refused
 
 
 def drop_known(lines: list[Line], position: Position) -> list[Line]:
