@@ -13,10 +13,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta, timezone
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.proxy import proxy_for
@@ -71,6 +74,7 @@ class Rest:
     def __init__(self, server: RestServer, environ: Mapping[str, str]) -> None:
         self.server, self.environ = server, environ
         self.requests = 0  # requests sent
+        self.clock_ahead = timedelta()  # of the server, before this machine's; by its last answer
         self._path = urlsplit(server.url).path.rstrip("/")
         self._lock = threading.Lock()
         self._session: Session | None = None
@@ -100,6 +104,7 @@ class Rest:
             if left <= least:
                 raise self._unreachable(OSError(NO_TIME), nothing_sent=True)
             answer = self._sent(method, path, body, params, left)
+            self._note_clock(answer)
             try:
                 if answer.status < 300:
                     return self._value(answer, deadline)
@@ -142,6 +147,11 @@ class Rest:
             raise self._unreachable(error, nothing_sent=True) from error
         except (OSError, HTTPException) as error:
             raise self._unreachable(error) from error
+
+    def _note_clock(self, answer: Answer) -> None:
+        with suppress(ValueError, TypeError):  # no Date, or none that can be read
+            date = parsedate_to_datetime(str(answer.headers.get("Date")))
+            self.clock_ahead = date.astimezone(timezone.utc) - utc_now()
 
     def _open_session(self) -> Session:
         with self._lock:

@@ -14,9 +14,11 @@ from support.lepton.rest_server import Fault, RestServer
 from support.lepton.workspace import Job
 from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.lepton import look
 from tao_sdk.backends.lepton.backend import LeptonBackend
 from tao_sdk.backends.lepton.options import LeptonOptions
 from tao_sdk.backends.lepton.request import LeptonRequest
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import PathNotFound, Refused, Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
@@ -24,6 +26,7 @@ from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import SecretRef
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.transports import rest
 from tao_sdk.transports.http_session import Session
 from tao_sdk.transports.silence import within
 
@@ -123,6 +126,18 @@ def test_a_job_whose_log_and_replicas_are_refused_ends_after_the_time_of_its_las
     server.faults.append(Fault("GET", "/workspace", 403))
     with pytest.raises(Unreachable):
         list(backend.logs(ref, LogRequest()))
+
+
+def test_the_time_since_an_end_is_the_workspaces_or_begins_with_the_first_look(
+    backend: LeptonBackend, server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref, job = ended(backend, server)
+    job.completed = None
+    assert backend.observe([ref])[ref].phase is Phase.RUNNING
+    job.completed = int(time.time()) + 20
+    for module in (look, rest):  # a machine whose clock is an hour ahead
+        monkeypatch.setattr(module, "utc_now", lambda: utc_now() + timedelta(hours=1))
+    assert backend.observe([ref])[ref].phase is Phase.RUNNING
 
 
 def test_every_job_of_an_attempt_is_canceled_and_removed(

@@ -6,6 +6,7 @@ ended: the workspace tells no exit code, the last line of the log does.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -38,6 +39,7 @@ class Look:
     def __init__(self, rest: Rest) -> None:
         self.rest = rest
         self._ends: dict[str, JobEnd] = {}  # by job id; only those that are whole
+        self._ends_seen: dict[str, float] = {}  # job id -> the time.monotonic() of the first look
         self._created: dict[Attempt, Object] = {}  # by this client, which lists may still lack
 
     def list_jobs(self, mode: str, selector: str) -> Iterator[Object]:
@@ -161,15 +163,22 @@ class Look:
 
     def _is_over_long(self, job: Object, has_ends: bool) -> bool:
         """True if the job ended so long ago that no line of its log is on its way any more."""
-        ended = parse.ended_at(job)
-        if ended is None:
-            return True
-        age = utc_now() - ended
+        age = self._time_since_end(job)
         if age > END_TIME:
             return True
         if age < UNSTARTED_TIME or has_ends:
             return False
         return not self._has_begun(job)
+
+    def _time_since_end(self, job: Object) -> timedelta:
+        """How long ago the job ended, by the workspace's clock. Where it does not tell, since this
+        client first saw the end.
+        """
+        ended = parse.ended_at(job)
+        if ended is not None:
+            return utc_now() + self.rest.clock_ahead - ended
+        first_seen = self._ends_seen.setdefault(parse.job_id(job), time.monotonic())
+        return timedelta(seconds=time.monotonic() - first_seen)
 
     def _has_begun(self, job: Object) -> bool:
         """False if no replica has begun its program, as far as the workspace tells."""
