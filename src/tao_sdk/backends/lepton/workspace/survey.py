@@ -40,7 +40,7 @@ class Survey:
         """The facts for one job. Raises RestRefusal, Unreachable."""
         groups, shapes = self.standing()
         wanted = options.dedicated_node_group
-        if job.spec.gpu_count:
+        if job.spec.gpu_count or options.node_ids:
             groups = tuple(
                 self.with_nodes(group) if wanted in ("", group.id, group.name) else group
                 for group in groups
