@@ -56,6 +56,10 @@ class RestRefusal(TaoError):
         self.backend_words = what
 
 
+class AnswerTooLarge(Unreachable):
+    """The answer has more than LARGEST bytes. Less may be asked for at once."""
+
+
 @dataclass(frozen=True)
 class RestServer:
     """An API: its address without a slash at the end, its name for people, a path that any server
@@ -91,7 +95,8 @@ class Rest:
         read: float = READ_SECONDS,
         least: float = 0.0,
     ) -> Any:
-        """The answer's JSON; None for an empty one. Raises RestRefusal, Unreachable.
+        """The answer's JSON; None for an empty one. Raises RestRefusal, Unreachable, and of the
+        latter AnswerTooLarge.
 
         A GET is asked again after a server error. Any other request is sent once, unless the server
         was busy and did not take it. No request is sent with `least` seconds left or fewer: the
@@ -163,9 +168,20 @@ class Rest:
     def _value(self, answer: Answer, deadline: float) -> Any:
         try:
             data = answer.read_before(deadline, LARGEST)
-            return json.loads(data) if data.strip() else None
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
+        except ValueError as error:
+            what = f"{self.server.name} gave too large an answer."
+            raise AnswerTooLarge(what, f"{error}.") from error
+        except (OSError, HTTPException) as error:
             raise self._unreachable(error) from error
+        try:
+            return json.loads(data) if data.strip() else None
+        except (ValueError, RecursionError) as error:
+            raise self.not_understood(f"It is no JSON: {error}.") from error
+
+    def not_understood(self, why: str) -> Unreachable:
+        """The error for an answer that says something else than was asked."""
+        what = f"{self.server.name} gave an answer that cannot be understood."
+        return Unreachable(what, why, "Check its address, and the proxy.")
 
     def _refusal(self, answer: Answer, deadline: float, request: str) -> RestRefusal:
         data = b""  # the status says enough where the words do not come

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.lepton.replica import Replica
 from support.lepton.rest_server import Fault, RestServer
 from support.lepton.workspace import Job
 from support.waiting import until
@@ -28,6 +30,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports import rest
 from tao_sdk.transports.http_session import Session
+from tao_sdk.transports.rest import AnswerTooLarge
 from tao_sdk.transports.silence import within
 
 ATTEMPT = Attempt("requests-0123456789", 1, "lepton", "tests", "0123456789abcdef")
@@ -138,6 +141,44 @@ def test_the_time_since_an_end_is_the_workspaces_or_begins_with_the_first_look(
     for module in (look, rest):  # a machine whose clock is an hour ahead
         monkeypatch.setattr(module, "utc_now", lambda: utc_now() + timedelta(hours=1))
     assert backend.observe([ref])[ref].phase is Phase.RUNNING
+
+
+def test_a_list_or_a_log_that_is_too_large_is_asked_for_in_smaller_parts(
+    backend: LeptonBackend, server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref, job = ended(backend, server)
+    backend.look.create(ATTEMPT, planned(backend).request.job)
+    replica = Replica(job.id, 0, server.workspace.folder / "replicas", 0)
+    for _ in range(50):
+        replica.log.append([b"x" * 100])
+    job.replicas.append(replica)
+    monkeypatch.setattr(rest, "LARGEST", len(json.dumps(job.to_json())) * 3 // 2)
+    assert len(set(backend.look.job_ids(ref))) == 2
+    monkeypatch.setattr(rest, "LARGEST", 2000)
+    log = b"".join(chunk.data for chunk in backend.logs(ref, LogRequest()))
+    assert log == (b"x" * 100 + b"\n") * 50
+    with pytest.raises(AnswerTooLarge):
+        backend.look.job_ids(ref)
+
+
+@pytest.mark.parametrize("answer", [{}, {"message": "welcome"}, "welcome", 7])
+def test_an_answer_that_says_nothing_of_jobs_does_not_say_that_one_is_gone(
+    backend: LeptonBackend, server: RestServer, answer: object
+) -> None:
+    ref = backend.submit(planned(backend), {})
+    server.faults.append(Fault("GET", "/jobs", 200, body=answer))
+    assert backend.observe([ref])[ref].phase is Phase.UNREACHABLE
+    server.faults.append(Fault("GET", f"/jobs/{ref.native_id}", 200, body=answer))
+    with pytest.raises(Unreachable, match="cannot be understood"):
+        backend.look.job(ref.native_id)
+
+
+def test_a_job_that_a_list_lacks_is_asked_for_itself(
+    backend: LeptonBackend, server: RestServer
+) -> None:
+    ref = backend.submit(planned(backend), {})
+    server.faults.append(Fault("GET", "/jobs", 200, 2, body={"jobs": None}))
+    assert backend.observe([ref])[ref].phase is Phase.PENDING
 
 
 def test_every_job_of_an_attempt_is_canceled_and_removed(

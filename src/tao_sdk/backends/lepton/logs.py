@@ -17,14 +17,15 @@ from tao_sdk.backends.lepton import parse
 from tao_sdk.backends.lepton.look import ALL
 from tao_sdk.backends.lepton.parse import Line
 from tao_sdk.backends.lepton.workspace.site import PING
-from tao_sdk.model.errors import PathNotFound
-from tao_sdk.transports.rest import Rest, RestRefusal
+from tao_sdk.model.errors import NoLog, PathNotFound
+from tao_sdk.transports.rest import AnswerTooLarge, Rest, RestRefusal
 
 PAGE = 2000  # lines in one answer
 MOST = 10_000  # lines in one answer, by the workspace's own limit
 PAUSE_SECONDS = 1.0  # between two questions while a log is followed
 END = "end"  # the cursor behind the last line
-NO_LOG = (400, 403, 404)  # statuses of a log that is not there, or that this caller may not see
+# HTTP status -> the error for a log that is gone with its job, or that this caller may not see
+NO_LOG = {404: PathNotFound, 400: NoLog, 403: NoLog}
 ADVICE = "tao results shows what the job left."
 
 
@@ -169,6 +170,16 @@ class RankLog:
         return len(self.ask("forward", MOST, start=time_ns, end=time_ns + 1))
 
     def ask(self, direction: str, limit: int, start: int, end: int | None = None) -> list[Line]:
+        """The lines of a time, at most `limit`, and fewer where they are long."""
+        while True:
+            try:
+                return self.ask_for(direction, limit, start, end)
+            except AnswerTooLarge:
+                if limit == 1:
+                    raise
+                limit = max(limit // 8, 1)
+
+    def ask_for(self, direction: str, limit: int, start: int, end: int | None) -> list[Line]:
         params = {
             "job": self.job,
             "replica": self.replica or None,
@@ -185,7 +196,7 @@ class RankLog:
                 raise
             self.rest.ask("GET", PING)  # refused: nothing is known about the log
             what = f"The workspace shows no log of {self.job}."
-            raise PathNotFound(what, refused.what, ADVICE) from refused
+            raise NO_LOG[refused.status](what, refused.what, ADVICE) from refused
 
 
 def drop_known(lines: list[Line], position: Position) -> list[Line]:

@@ -1,7 +1,7 @@
 """Look: what a workspace is asked about jobs.
 
-A constant number of lists for any number of jobs, and one more question for each job that has newly
-ended: the workspace tells no exit code, the last line of the log does.
+A constant number of lists for any number of jobs, and one more question for each job that is not in
+them, or has newly ended: the workspace tells no exit code, the last line of the log does.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Ref
-from tao_sdk.transports.rest import Rest, RestRefusal
+from tao_sdk.transports.rest import AnswerTooLarge, Rest, RestRefusal
 
-PAGE = 500  # jobs in one list, as many as the workspace gives
-ALIVE, ARCHIVE, ALL = "alive_only", "archive_only", "alive_and_archive"
+# Jobs in one list: as many as the workspace gives, and fewer where they are large. Each number
+# divides the one before, so that a smaller page begins where a larger one would have.
+PAGES = (500, 250, 125, 25, 5, 1)
+ALIVE, ALL = "alive_only", "alive_and_archive"
 END_TIME = timedelta(seconds=30)  # how long the last lines of a log may be on their way
 UNSTARTED_TIME = timedelta(seconds=2)  # the same, of a job of which no replica is known
 CREATE_SECONDS, CREATE_LEAST = 60.0, 10.0  # for the answer to a create: the most, the least
@@ -44,15 +46,24 @@ class Look:
 
     def list_jobs(self, mode: str, selector: str) -> Iterator[Object]:
         """All jobs that a label selects. Raises RestRefusal, Unreachable."""
-        page = 1
+        begin, sizes = 0, list(PAGES)
         while True:
-            params = {"job_query_mode": mode, "query": selector, "page": page, "page_size": PAGE}
-            answer = self.rest.ask("GET", "/jobs", params=params)
-            found = listed(answer, "jobs")
+            try:
+                found = self._page_of_jobs(mode, selector, begin, sizes[0])
+            except AnswerTooLarge:
+                if len(sizes) == 1:
+                    raise
+                del sizes[0]
+                continue
             yield from found
-            if len(found) < PAGE:
+            if len(found) < sizes[0]:
                 return
-            page += 1
+            begin += sizes[0]
+
+    def _page_of_jobs(self, mode: str, selector: str, begin: int, size: int) -> Sequence[Object]:
+        page = begin // size + 1
+        params = {"job_query_mode": mode, "query": selector, "page": page, "page_size": size}
+        return listed(self.rest, self.rest.ask("GET", "/jobs", params=params), "jobs")
 
     def find(self, attempt: Attempt) -> Object | None:
         """The attempt's job; None if a list has none that is not being deleted."""
@@ -84,15 +95,15 @@ class Look:
         """Create the attempt's job. Never twice without a look: a second request makes a second
         job. So the answer is waited for as long as this thread may ask, and there must be time.
         """
-        self._created[attempt] = job = self.rest.ask(
-            "POST", "/jobs", body, read=CREATE_SECONDS, least=CREATE_LEAST
-        )
+        answer = self.rest.ask("POST", "/jobs", body, read=CREATE_SECONDS, least=CREATE_LEAST)
+        self._created[attempt] = job = one_job(self.rest, answer)
         return job
 
     def job(self, job_id: str) -> Object | None:
         """One job; None if there is none of this id. Raises RestRefusal, Unreachable."""
         try:
-            return self.rest.ask("GET", f"/jobs/{job_id}", params={"job_query_mode": ALL})
+            answer = self.rest.ask("GET", f"/jobs/{job_id}", params={"job_query_mode": ALL})
+            return one_job(self.rest, answer)
         except RestRefusal as refused:
             if refused.status != 404:
                 raise
@@ -113,7 +124,8 @@ class Look:
 
     def replicas(self, job_id: str) -> Sequence[Object]:
         params = {"job_query_mode": ALL}
-        return listed(self.rest.ask("GET", f"/jobs/{job_id}/replicas", params=params), "replicas")
+        answer = self.rest.ask("GET", f"/jobs/{job_id}/replicas", params=params)
+        return listed(self.rest, answer, "replicas")
 
     def observed(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         """The observation of each attempt. Raises RestRefusal, Unreachable."""
@@ -124,13 +136,14 @@ class Look:
         return {ref: told.get(ref, Observation(Phase.ABSENT, "")) for ref in refs}
 
     def _jobs_of(self, refs: Sequence[Ref]) -> Mapping[str, Object]:
-        """The jobs by id. The archive is asked only where a job is not among the others."""
+        """The jobs by id. One that is not in the list of those outside the archive is asked for."""
         jobs: dict[str, Object] = {}
-        for mode in (ALIVE, ARCHIVE):
-            stores = {ref.attempt.store_id for ref in refs if ref.native_id not in jobs}
-            for store in sorted(stores):
-                for job in self.list_jobs(mode, names.selector(names.STORE, store)):
-                    jobs.setdefault(parse.job_id(job), job)
+        for store in sorted({ref.attempt.store_id for ref in refs}):
+            for job in self.list_jobs(ALIVE, names.selector(names.STORE, store)):
+                jobs.setdefault(parse.job_id(job), job)
+        missing = [ref.native_id for ref in refs if ref.native_id not in jobs]
+        for job in filter(None, ask_side_by_side(self.job, missing)):
+            jobs[parse.job_id(job)] = job
         return jobs
 
     def observation(self, ref: Ref, job: Object) -> Observation:
@@ -213,8 +226,33 @@ def start_ns(created: float) -> int:
     return max(int((created - 60) * 1_000_000_000), 1)
 
 
-def listed(answer: Any, key: str) -> Sequence[Object]:
-    """The objects of a list, bare or under its key: the workspace has both."""
+def listed(rest: Rest, answer: Any, key: str) -> Sequence[Object]:
+    """The objects of a list, bare or under its key: the workspace has both. Raises Unreachable for
+    an answer that has no list: nothing follows from it.
+    """
+    found = told_list(answer, key)
+    if found is None:
+        raise rest.not_understood(f"It has no list of {key}.")
+    return found
+
+
+NOTHING = object()  # stands for a key that is not there; null stands for an empty list
+
+
+def told_list(answer: Any, key: str) -> Sequence[Object] | None:
+    """As `listed`, but None for an answer that has no list."""
     if isinstance(answer, Mapping):
-        answer = cast("Mapping[str, Any]", answer).get(key)
-    return cast("Sequence[Object]", answer or ())
+        mapping = cast("Mapping[str, Any]", answer)
+        answer = mapping.get(key, NOTHING)
+    if answer is None:
+        return ()
+    return cast("Sequence[Object]", answer) if isinstance(answer, list) else None
+
+
+def one_job(rest: Rest, answer: Any) -> Object:
+    """The answer, if it is a job. Raises Unreachable."""
+    if isinstance(answer, Mapping):
+        job = cast("Object", answer)
+        if parse.part(job, "metadata").get("id"):
+            return job
+    raise rest.not_understood("It is no job.")

@@ -105,14 +105,14 @@ def delete_secrets(rest: Rest, attempt: Attempt) -> None:
 
 
 def secret_list(rest: Rest) -> list[str]:
-    return [str(one["name"]) for one in listed(rest.ask("GET", "/usersecrets"), "secrets")]
+    return [str(one["name"]) for one in listed(rest, rest.ask("GET", "/usersecrets"), "secrets")]
 
 
 def keep_pull_secret(rest: Rest, name: str, ngc_key: str) -> None:
     """Create the pull secret that is made of NGC_KEY, unless it is there. Its name has the key's
     digest in it, so jobs share it and none overwrites another key's.
     """
-    known = listed(rest.ask("GET", "/imagepullsecrets"), "image_pull_secrets")
+    known = listed(rest, rest.ask("GET", "/imagepullsecrets"), "image_pull_secrets")
     if any(name == one["metadata"].get("name") for one in known):
         return
     spec = {"registry_server": NGC, "username": NGC_USER, "password": ngc_key}
