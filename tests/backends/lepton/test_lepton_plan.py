@@ -167,6 +167,7 @@ def test_results_go_to_the_mount_at_their_place_rather_than_to_a_volume_nobody_n
         ({"options": {"volume": "nothing"}}, "no volume 'nothing'"),
         ({"env_vars": {"LEPTON_JOB_NAME": "x"}}, "LEPTON_JOB_NAME"),
         ({"native": {"spec": {"completions": 3}}}, "native.spec.completions"),
+        ({"native": {"spec": {"max_job_failure_retry": 3}}}, "spec.max_job_failure_retry"),
     ],
 )
 def test_what_the_workspace_cannot_do_is_refused_by_name(asked: dict[str, Any], words: str) -> None:

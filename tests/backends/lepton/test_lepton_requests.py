@@ -16,8 +16,9 @@ from support.lepton.rest_server import Fault, RestServer
 from support.lepton.workspace import Job
 from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
-from tao_sdk.backends.lepton import look
+from tao_sdk.backends.lepton import logs, look
 from tao_sdk.backends.lepton.backend import LeptonBackend
+from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.options import LeptonOptions
 from tao_sdk.backends.lepton.request import LeptonRequest
 from tao_sdk.model.clock import utc_now
@@ -159,6 +160,31 @@ def test_a_list_or_a_log_that_is_too_large_is_asked_for_in_smaller_parts(
     assert log == (b"x" * 100 + b"\n") * 50
     with pytest.raises(AnswerTooLarge):
         backend.look.job_ids(ref)
+
+
+def test_a_log_goes_on_behind_its_last_line_until_its_job_is_over(
+    backend: LeptonBackend, server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log of a rank begins with its replica, and goes on where the replica is started again."""
+    monkeypatch.setattr(logs, "PAUSE_SECONDS", 0.01)
+    ref = backend.submit(planned(backend, num_nodes=2), {})
+    job = server.workspace.jobs[ref.native_id]
+    asked = len(server.asked)
+    assert list(backend.logs(ref, LogRequest(rank=1))) == []
+    assert "GET /logs" not in server.asked[asked:]
+    chunks = backend.logs(ref, LogRequest(rank=1, follow=True))
+    mark = f"{names.end_mark(ATTEMPT)} 1 ".encode()
+    replica = Replica(job.id, 1, server.workspace.folder / "replicas", 0)
+    replica.log.append([b"first", mark])
+    job.replicas.append(replica)
+    first = next(chunks)
+    assert next(iter(backend.logs(ref, LogRequest(rank=1, tail=1)))).data == b"first"
+    replica.log.append([b"second", mark])
+    second = next(chunks)
+    job.wants_end.set()
+    job.thread.join()
+    job.completed = int(time.time()) - 60
+    assert b"".join([first.data, second.data, *(chunk.data for chunk in chunks)]) == b"firstsecond"
 
 
 @pytest.mark.parametrize("answer", [{}, {"message": "welcome"}, "welcome", 7])

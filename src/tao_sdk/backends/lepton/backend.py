@@ -220,19 +220,22 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
             yield from self.rank_log(ref, request.rank).read(request)
 
     def rank_log(self, ref: Ref, rank: int) -> RankLog:
-        """The log of a rank. A job with one node has one replica, which need not be asked for."""
-        replica = ""
-        if int(ref.details.get("num_nodes") or 1) > 1:
-            replica = parse.replica_id(self.look.replicas(ref.native_id), ref.native_id, rank)
-            replica = replica or f"{ref.native_id}-{rank}-none"
         return RankLog(
             rest=self.rest,
             job=ref.native_id,
-            replica=replica,
+            find_replica=partial(self.replica_id, ref, rank),
             start=start_ns(float(ref.details.get("created") or 0)),
             mark=names.end_mark(ref.attempt),
             is_over=partial(self.is_over, ref),
         )
+
+    def replica_id(self, ref: Ref, rank: int) -> str | None:
+        """The replica of a rank; None while there is none. "" for that of a job with one node,
+        which need not be asked for.
+        """
+        if int(ref.details.get("num_nodes") or 1) == 1:
+            return ""
+        return parse.replica_id(self.look.replicas(ref.native_id), ref.native_id, rank) or None
 
     def is_over(self, ref: Ref) -> bool:
         """True once nothing of the attempt runs any more. Raises RestRefusal, Unreachable."""

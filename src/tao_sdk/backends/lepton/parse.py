@@ -20,8 +20,8 @@ from tao_sdk.model.words import UNEXPLAINED, Why
 
 Object = Mapping[str, Any]
 
-# The states of LeptonJobState (leptonai 0.47.1). Restarting and PendingRetry come only where
-# `native` asks for retries of the workspace's own.
+# The states of LeptonJobState (leptonai 0.47.1). No job of ours asks for the retries that
+# Restarting and PendingRetry tell of.
 PHASES: Mapping[str, Phase] = {
     "Awaiting": Phase.PENDING,
     "Queueing": Phase.PENDING,

@@ -24,7 +24,8 @@ MiB = 1024 * 1024
 OURS = (
     ("metadata", "name"), ("metadata", "labels"), ("metadata", "id"), ("spec", "stopped"),
     ("spec", "completions"), ("spec", "parallelism"), ("spec", "log"), ("spec", "envs"),
-    ("spec", "container", "command"),
+    ("spec", "container", "command"), ("spec", "max_failure_retry"),
+    ("spec", "max_job_failure_retry"),
 )  # fmt: skip
 
 
@@ -116,7 +117,7 @@ def queue_config(options: LeptonOptions) -> dict[str, Any]:
 
 
 def refuse_ours(patch: Mapping[str, Any]) -> None:
-    """Raise FieldError if `native` changes a field by which the job is found, started or read."""
+    """Raise FieldError if `native` changes a field that only this backend may set."""
     for path in OURS:
         inner: Any = patch
         for name in path:
@@ -127,6 +128,6 @@ def refuse_ours(patch: Mapping[str, Any]) -> None:
             raise FieldError(
                 "native",
                 f"native.{'.'.join(path)} cannot be changed.",
-                "The job is found, started or read by it.",
-                "Leave it out.",
+                "The job is found, started, tried again or read by it.",
+                "Leave it out." if "retry" not in path[-1] else "Use --retries.",
             )

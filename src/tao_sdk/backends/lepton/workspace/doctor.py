@@ -36,7 +36,7 @@ def reached(name: str) -> Finding:
 
 def has_findings(survey: Survey) -> Iterator[Finding]:
     """What the workspace has: its node groups with free GPUs, shapes and volumes."""
-    groups, shapes = survey.standing()
+    groups, shapes = survey.groups_and_shapes()
     if not groups:
         yield error(
             "lepton.no_group",

@@ -38,7 +38,7 @@ class Survey:
         self, job: PreparedJob, options: LeptonOptions, workspace: str, settings: Settings
     ) -> LeptonFacts:
         """The facts for one job. Raises RestRefusal, Unreachable."""
-        groups, shapes = self.standing()
+        groups, shapes = self.groups_and_shapes()
         wanted = options.dedicated_node_group
         if job.spec.gpu_count or options.node_ids:
             groups = tuple(
@@ -49,7 +49,7 @@ class Survey:
             workspace, groups, shapes, pull_secret(job.spec.image, options, settings)
         )
 
-    def standing(self) -> tuple[tuple[Group, ...], tuple[Shape, ...]]:
+    def groups_and_shapes(self) -> tuple[tuple[Group, ...], tuple[Shape, ...]]:
         """The groups with their volumes, and the shapes for jobs."""
         with self._lock:
             if time.monotonic() >= self._until:
