@@ -16,7 +16,7 @@ from support.lepton.rest_server import Fault, RestServer
 from support.lepton.workspace import Job
 from support.waiting import until
 from tao_sdk.backends.contract import LogRequest
-from tao_sdk.backends.lepton import logs, look
+from tao_sdk.backends.lepton import logs, look, rules
 from tao_sdk.backends.lepton.backend import LeptonBackend
 from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.options import LeptonOptions
@@ -185,6 +185,23 @@ def test_a_log_goes_on_behind_its_last_line_until_its_job_is_over(
     job.thread.join()
     job.completed = int(time.time()) - 60
     assert b"".join([first.data, second.data, *(chunk.data for chunk in chunks)]) == b"firstsecond"
+
+
+def test_a_refusal_names_the_request_and_secrets_that_a_job_has_not_are_not_asked_for(
+    backend: LeptonBackend, server: RestServer
+) -> None:
+    plan = planned(backend, env_vars={"MY_KEY": SecretRef("MY_KEY")})
+    ref = backend.submit(plan, SECRETS)
+    server.faults.append(Fault("GET", "/usersecrets", 403, 9))
+    backend.release(ref)
+    assert server.workspace.secrets == {}
+    server.faults.append(Fault("GET", "/jobs", 403))
+    with pytest.raises(Unreachable, match="refused GET /jobs"):
+        backend.find(ATTEMPT, plan)
+    server.faults.append(Fault("POST", "/jobs", 403))
+    with pytest.raises(Refused, match="POST /jobs"):
+        backend.submit(plan, SECRETS)
+    assert "--pull-secret none" in rules.refused("no right", "GET /imagepullsecrets").next
 
 
 @pytest.mark.parametrize("answer", [{}, {"message": "welcome"}, "welcome", 7])

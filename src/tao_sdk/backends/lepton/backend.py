@@ -66,7 +66,7 @@ def answering() -> Generator[None]:
         if refused.status == 401:
             raise site.refused_token(refused.what) from refused
         fix = "Check your rights in the workspace: tao doctor lepton"
-        raise Unreachable("The workspace refused the question.", refused.what, fix) from refused
+        raise Unreachable(f"The workspace refused {refused.why}.", refused.what, fix) from refused
 
 
 class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
@@ -163,7 +163,7 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
         except RestRefusal as refused:
             if refused.status == 401:
                 raise site.refused_token(refused.what) from refused
-            raise rules.refused(refused.what) from refused
+            raise rules.refused(refused.what, refused.why) from refused
         return self.ref(job, plan.attempt)
 
     def adopted(self, plan: Plan[LeptonRequest], refusal: Refused) -> Ref:
@@ -193,6 +193,7 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
                 "job_name": name,
                 "created": parse.created_at(job),
                 "num_nodes": parse.nodes_of(job),
+                "secrets": parse.secrets_of(job, names.secret_prefix(attempt)),
             },
         )
 

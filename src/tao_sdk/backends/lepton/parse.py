@@ -82,6 +82,17 @@ def nodes_of(job: Object) -> int:
     return int(part(job, "spec").get("completions") or 1)
 
 
+def secrets_of(job: Object, prefix: str) -> int | None:
+    """How many workspace secrets of this prefix the job names; None if its variables, of which
+    every job of ours has some, are not told.
+    """
+    variables = part(job, "spec").get("envs")
+    if not variables:
+        return None
+    values = [part(one, "value_from") for one in variables]
+    return sum(str(value.get("secret_name_ref") or "").startswith(prefix) for value in values)
+
+
 def state_of(job: Object) -> str:
     """The state of a job. An archived job has the state that its counts tell: the archive is where
     every ended job goes.

@@ -63,7 +63,7 @@ def release_attempt(look: Look, ref: Ref) -> None:
     for job_id, one in seen.items():
         if one.phase is not Phase.ABSENT:
             delete_job(look, job_id)
-    delete_secrets(look.rest, ref.attempt)
+    delete_secrets(look.rest, ref.attempt, ref.details.get("secrets"))
 
 
 def delete_job(look: Look, job_id: str) -> None:

@@ -15,6 +15,7 @@ from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.look import Look, listed
 from tao_sdk.backends.lepton.parse import Object
 from tao_sdk.backends.lepton.request import LeptonRequest
+from tao_sdk.backends.lepton.rules import PULL_SECRETS
 from tao_sdk.backends.registry_login import NGC_USER
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.plan import Attempt, Plan
@@ -96,12 +97,17 @@ def delete_secret(rest: Rest, name: str) -> None:
             raise
 
 
-def delete_secrets(rest: Rest, attempt: Attempt) -> None:
-    """Delete all workspace secrets of an attempt."""
+def delete_secrets(rest: Rest, attempt: Attempt, count: int | None) -> None:
+    """Delete the workspace secrets of an attempt: so many, or those in the list if that is not
+    known.
+    """
     prefix = names.secret_prefix(attempt)
-    for name in secret_list(rest):
-        if name.startswith(prefix):
-            delete_secret(rest, name)
+    if count is None:
+        found = [name for name in secret_list(rest) if name.startswith(prefix)]
+    else:
+        found = [f"{prefix}{number}" for number in range(1, count + 1)]
+    for name in found:
+        delete_secret(rest, name)
 
 
 def secret_list(rest: Rest) -> list[str]:
@@ -112,12 +118,12 @@ def keep_pull_secret(rest: Rest, name: str, ngc_key: str) -> None:
     """Create the pull secret that is made of NGC_KEY, unless it is there. Its name has the key's
     digest in it, so jobs share it and none overwrites another key's.
     """
-    known = listed(rest, rest.ask("GET", "/imagepullsecrets"), "image_pull_secrets")
+    known = listed(rest, rest.ask("GET", PULL_SECRETS), "image_pull_secrets")
     if any(name == one["metadata"].get("name") for one in known):
         return
     spec = {"registry_server": NGC, "username": NGC_USER, "password": ngc_key}
     try:
-        rest.ask("POST", "/imagepullsecrets", {"metadata": {"name": name}, "spec": spec})
+        rest.ask("POST", PULL_SECRETS, {"metadata": {"name": name}, "spec": spec})
     except RestRefusal as refused:
         if refused.status != 409:  # another client was faster
             raise
