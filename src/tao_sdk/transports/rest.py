@@ -170,7 +170,7 @@ class Rest:
             data = answer.read_before(deadline, LARGEST)
         except ValueError as error:
             what = f"{self.server.name} gave too large an answer."
-            raise AnswerTooLarge(what, f"{error}.") from error
+            raise AnswerTooLarge(what, f"{error}.", "Ask for less at once.") from error
         except (OSError, HTTPException) as error:
             raise self._unreachable(error) from error
         try:

@@ -62,6 +62,7 @@ def test_the_doctor_shows_what_the_workspace_has_and_secrets_that_nobody_needs(
     server: RestServer, settings: Settings, tmp_path: Path
 ) -> None:
     server.workspace.groups[0].nodes[0].held = 3
+    server.workspace.groups[0].may_use["lustre"] = "/team"
     server.workspace.secrets["tao-job-lost-0123456789-1-1"] = {
         "name": "tao-job-lost-0123456789-1-1"
     }
@@ -71,6 +72,8 @@ def test_the_doctor_shows_what_the_workspace_has_and_secrets_that_nobody_needs(
     server.workspace.secrets.clear()
     assert (reached.severity, group.severity) == (Severity.OK, Severity.OK)
     assert group.what == (
-        "Node group group-tests: 13 of 16 GPUs free, 7 shapes for jobs, volumes scratch, lustre."
+        "Node group group-tests: 13 of 16 GPUs free, shapes for jobs cpu.small, cpu.medium, "
+        "cpu.large, gpu.1xh100, gpu.2xh100, gpu.4xh100, gpu.8xh100, volumes scratch, lustre (below "
+        "/team)."
     )
     assert "tao-job-lost-0123456789-1-1" in stray.what

@@ -21,6 +21,7 @@ from tao_sdk.backends.lepton.backend import LeptonBackend
 from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.options import LeptonOptions
 from tao_sdk.backends.lepton.request import LeptonRequest
+from tao_sdk.backends.lepton.workspace import doctor
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import PathNotFound, Refused, Unreachable
 from tao_sdk.model.observation import Observation, Phase
@@ -222,6 +223,23 @@ def test_a_job_that_a_list_lacks_is_asked_for_itself(
     ref = backend.submit(planned(backend), {})
     server.faults.append(Fault("GET", "/jobs", 200, 2, body={"jobs": None}))
     assert backend.observe([ref])[ref].phase is Phase.PENDING
+
+
+def test_a_secret_of_an_archived_job_is_not_without_a_job(
+    backend: LeptonBackend, server: RestServer
+) -> None:
+    backend.submit(planned(backend, env_vars={"MY_KEY": SecretRef("MY_KEY")}), SECRETS)
+    [job] = [job for job in server.workspace.jobs.values() if job.completed is None]
+    job.spec["ttl_seconds_after_finished"] = -1
+    job.wants_end.set()
+    job.thread.join()
+    until(lambda: job.is_archived)
+    assert list(doctor.leftover_findings(backend.look)) == []
+    server.workspace.secrets["tao-job-lost-0123456789-1-1"] = {
+        "name": "tao-job-lost-0123456789-1-1"
+    }
+    [finding] = doctor.leftover_findings(backend.look)
+    assert finding.what.startswith("1 secrets")
 
 
 def test_every_job_of_an_attempt_is_canceled_and_removed(

@@ -69,6 +69,10 @@ class Look:
         """The attempt's job; None if a list has none that is not being deleted."""
         return min(self._jobs_with_labels(attempt), key=parse.created_at, default=None)
 
+    def has_jobs(self, job_id: str) -> bool:
+        """True if a list has a job of one of ours, whatever became of it."""
+        return any(self.list_jobs(ALL, names.selector(names.JOB_ID, job_id)))
+
     def job_ids(self, ref: Ref) -> Sequence[str]:
         """The attempt's job, and every other one that a list has of it: a create of which nothing
         was heard may have made one.
