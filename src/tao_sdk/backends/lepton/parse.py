@@ -230,9 +230,14 @@ def rank_ends(answer: Any, mark: str) -> list[RankEnd]:
 # Replicas
 
 
+def own_id(replica: Object) -> str:
+    """The id of a replica, which stands in one of two places."""
+    return str(part(replica, "metadata").get("id") or replica.get("id") or "")
+
+
 def replica_id(replicas: Iterable[Object], job: str, rank: int) -> str:
     """The newest replica of a rank; "" if there is none."""
-    ids = [str(part(one, "metadata").get("id") or one.get("id") or "") for one in replicas]
+    ids = [own_id(one) for one in replicas]
     return next((one for one in reversed(ids) if one.startswith(f"{job}-{rank}-")), "")
 
 
@@ -247,7 +252,7 @@ def replica_of(found: Object, rank: int) -> Replica:
     reason = str(issue.get("reason") or "")
     return Replica(
         rank=rank,
-        name=str(part(found, "metadata").get("id") or found.get("id") or ""),
+        name=own_id(found),
         node=str(node.get("name") or node.get("id") or ""),
         phase=reason or "Unknown",
         issue_reason="" if reason == READY else reason,
@@ -257,7 +262,7 @@ def replica_of(found: Object, rank: int) -> Replica:
 
 def replicas_of(found: Sequence[Object], job: str, nodes: int) -> list[Replica]:
     """The replica of each rank, in order; a rank without one is left out."""
-    by_id = {str(part(one, "metadata").get("id") or one.get("id")): one for one in found}
+    by_id = {own_id(one): one for one in found}
     ids = [(rank, replica_id(found, job, rank)) for rank in range(nodes)]
     return [replica_of(by_id[name], rank) for rank, name in ids if name]
 

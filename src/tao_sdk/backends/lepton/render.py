@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tao_sdk.backends.contract import MiB
 from tao_sdk.backends.gpu_spread import NO_GPU_ADVICE, spread_gpus
 from tao_sdk.backends.job_environment import (
     attempt_variables,
@@ -48,7 +49,6 @@ from tao_sdk.model.units import parse_size
 MASTER_PORT = 29400  # the documents' port
 OWN_IN_EACH_NODE = ("NODE_RANK", "MASTER_ADDR")  # each node sets its own
 CPU_SIZES = ("medium", "large", "small")  # for a job without GPUs, the documents' order
-MiB = 1024 * 1024
 RESERVED = (
     "LEPTON_WORKSPACE_ID", "LEPTON_DEPLOYMENT_NAME", "LEPTON_JOB_NAME",
     "LEPTON_RESOURCE_ACCELERATOR_TYPE", "LEPTON_WORKSPACE_ORIGIN_URL",

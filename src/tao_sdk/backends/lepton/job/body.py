@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tao_sdk.backends.contract import MiB
 from tao_sdk.backends.job_environment import Variables
 from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.job.start_script import start_script
@@ -20,7 +21,6 @@ from tao_sdk.model.units import parse_size
 
 GRACE = 8  # seconds between SIGTERM and SIGKILL, less than the 10 of a workspace
 PART = 24 * 1024  # characters of a command in one argument; in UTF-8 they have at most 96 KiB
-MiB = 1024 * 1024
 OURS = (
     ("metadata", "name"), ("metadata", "labels"), ("metadata", "id"), ("spec", "stopped"),
     ("spec", "completions"), ("spec", "parallelism"), ("spec", "log"), ("spec", "envs"),

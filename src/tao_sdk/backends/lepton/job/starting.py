@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from tao_sdk.backends.image_name import NGC
 from tao_sdk.backends.job_environment import revealed
 from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.look import Look, listed
@@ -23,7 +24,6 @@ from tao_sdk.transports.rest import Rest, RestRefusal
 
 LAG_SECONDS = 3.0  # how long a list may lack a job that was created
 EXISTS = (400, 409)  # statuses with which a workspace may refuse a second secret of one name
-NGC = "nvcr.io"
 
 
 def start_attempt(

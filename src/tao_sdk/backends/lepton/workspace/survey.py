@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tao_sdk.backends.asking import ask_side_by_side, both
+from tao_sdk.backends.image_name import NGC
 from tao_sdk.backends.lepton import parse
 from tao_sdk.backends.lepton.facts import Group, LeptonFacts, Node, Shape
 from tao_sdk.backends.lepton.job.names import PULL_PREFIX
-from tao_sdk.backends.lepton.job.starting import NGC
 from tao_sdk.backends.lepton.look import listed, told_list
 from tao_sdk.backends.lepton.options import AUTO, LeptonOptions
 from tao_sdk.model.prepared_job import PreparedJob
