@@ -52,6 +52,7 @@ def backend(server: RestServer, settings: Settings, tmp_path: Path) -> Iterator[
     for job in list(server.workspace.jobs.values()):
         if job.metadata["labels"]["tao-sdk-job-id"] == ATTEMPT.job_id:
             server.workspace.delete(job.id)
+            job.thread.join()
     server.workspace.secrets.clear()
     opened.close()
 
@@ -228,8 +229,8 @@ def test_a_job_that_a_list_lacks_is_asked_for_itself(
 def test_a_secret_of_an_archived_job_is_not_without_a_job(
     backend: LeptonBackend, server: RestServer
 ) -> None:
-    backend.submit(planned(backend, env_vars={"MY_KEY": SecretRef("MY_KEY")}), SECRETS)
-    [job] = [job for job in server.workspace.jobs.values() if job.completed is None]
+    ref = backend.submit(planned(backend, env_vars={"MY_KEY": SecretRef("MY_KEY")}), SECRETS)
+    job = server.workspace.jobs[ref.native_id]
     job.spec["ttl_seconds_after_finished"] = -1
     job.wants_end.set()
     job.thread.join()
