@@ -223,6 +223,7 @@ def test_a_variable_that_holds_a_secret_among_others_is_secret_too() -> None:
 
 def test_the_longest_secret_is_replaced_first() -> None:
     assert Redactor.of_values(["abcdef", "abcdefgh"])("x abcdefgh y") == "x *** y"
+    assert Redactor.of_values(["abcdef\r\n"])("x abcdef y") == "x *** y"
 
 
 @pytest.mark.parametrize(

@@ -85,15 +85,16 @@ def _plain_value(value: str | Secret | SecretRef) -> str:
 
 @dataclass(frozen=True)
 class Redactor:
-    """Replaces known secret values in text. The longest come first, so that one inside another
-    leaves no rest.
+    """Replaces known secret values in text, also where the blanks around one are missing. The
+    longest come first, so that one inside another leaves no rest.
     """
 
     values: tuple[str, ...] = ()
 
     @classmethod
     def of_values(cls, values: Iterable[str]) -> Redactor:
-        long_enough = {value for value in values if len(value) >= SHORTEST_REDACTED}
+        forms = (form for value in values for form in (value, value.strip()))
+        long_enough = {form for form in forms if len(form) >= SHORTEST_REDACTED}
         return cls(tuple(sorted(long_enough, key=len, reverse=True)))
 
     def __call__(self, text: str) -> str:

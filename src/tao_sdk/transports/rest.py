@@ -13,10 +13,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta, timezone
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.proxy import proxy_for
@@ -35,6 +38,7 @@ BUSY = 429
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds that a busy server may ask for
 BROKEN_PAUSE = 0.5  # seconds until a question is asked again that a broken server has not answered
 BROKEN_TRIES = 2  # of a GET; another request is never sent twice
+NO_TIME = "there was no time left to ask"
 WORDS = 4000  # characters of a refusal that are kept
 WORD_KEYS = ("message", "error", "detail")  # where a refusal's sentence may stand
 
@@ -50,6 +54,10 @@ class RestRefusal(TaoError):
         super().__init__(what, why)
         self.status = status
         self.backend_words = what
+
+
+class AnswerTooLarge(Unreachable):
+    """The answer has more than LARGEST bytes. Less may be asked for at once."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class Rest:
     def __init__(self, server: RestServer, environ: Mapping[str, str]) -> None:
         self.server, self.environ = server, environ
         self.requests = 0  # requests sent
+        self.clock_ahead = timedelta()  # of the server, before this machine's; by its last answer
         self._path = urlsplit(server.url).path.rstrip("/")
         self._lock = threading.Lock()
         self._session: Session | None = None
@@ -84,16 +93,23 @@ class Rest:
         body: Any = None,
         params: Mapping[str, Any] | None = None,
         read: float = READ_SECONDS,
+        least: float = 0.0,
     ) -> Any:
-        """The answer's JSON; None for an empty one. Raises RestRefusal, Unreachable.
+        """The answer's JSON; None for an empty one. Raises RestRefusal, Unreachable, and of the
+        latter AnswerTooLarge.
 
         A GET is asked again after a server error. Any other request is sent once, unless the server
-        was busy and did not take it.
+        was busy and did not take it. No request is sent with `least` seconds left or fewer: the
+        answer to one that changes something must have time to come.
         """
         deadline = time.monotonic() + seconds_left(GIVE_UP_SECONDS)
         tries = BROKEN_TRIES if method == "GET" else 1
         while True:
-            answer = self._sent(method, path, body, params, min(read, seconds_left(read)))
+            left = seconds_left(read)
+            if left <= least:
+                raise self._unreachable(OSError(NO_TIME), nothing_sent=True)
+            answer = self._sent(method, path, body, params, left)
+            self._note_clock(answer)
             try:
                 if answer.status < 300:
                     return self._value(answer, deadline)
@@ -101,7 +117,8 @@ class Rest:
                 pause = pause_of(answer)
             finally:
                 answer.close()
-            tries -= refusal.status != BUSY
+            if refusal.status != BUSY:
+                tries -= 1
             if refusal.status < 500 and refusal.status != BUSY:
                 raise refusal
             if not tries or time.monotonic() + pause > deadline:
@@ -118,8 +135,6 @@ class Rest:
     def _sent(
         self, method: str, path: str, body: Any, params: Mapping[str, Any] | None, read: float
     ) -> Answer:
-        if read <= 0:
-            raise self._unreachable(TimeoutError(), nothing_sent=True)
         session = self._open_session()
         headers = {"Authorization": f"Bearer {self.server.token}", "Accept": "application/json"}
         with self._lock:
@@ -138,6 +153,11 @@ class Rest:
         except (OSError, HTTPException) as error:
             raise self._unreachable(error) from error
 
+    def _note_clock(self, answer: Answer) -> None:
+        with suppress(ValueError, TypeError):  # no Date, or none that can be read
+            date = parsedate_to_datetime(str(answer.headers.get("Date")))
+            self.clock_ahead = date.astimezone(timezone.utc) - utc_now()
+
     def _open_session(self) -> Session:
         with self._lock:
             if self._session is None:
@@ -148,9 +168,20 @@ class Rest:
     def _value(self, answer: Answer, deadline: float) -> Any:
         try:
             data = answer.read_before(deadline, LARGEST)
-            return json.loads(data) if data.strip() else None
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
+        except ValueError as error:
+            what = f"{self.server.name} gave too large an answer."
+            raise AnswerTooLarge(what, f"{error}.", "Ask for less at once.") from error
+        except (OSError, HTTPException) as error:
             raise self._unreachable(error) from error
+        try:
+            return json.loads(data) if data.strip() else None
+        except (ValueError, RecursionError) as error:
+            raise self.not_understood(f"It is no JSON: {error}.") from error
+
+    def not_understood(self, why: str) -> Unreachable:
+        """The error for an answer that says something else than was asked."""
+        what = f"{self.server.name} gave an answer that cannot be understood."
+        return Unreachable(what, why, "Check its address, and the proxy.")
 
     def _refusal(self, answer: Answer, deadline: float, request: str) -> RestRefusal:
         data = b""  # the status says enough where the words do not come

@@ -91,6 +91,63 @@ def test_a_job_gets_the_smallest_shape_with_its_gpus_in_the_freest_group(
     assert spec["affinity"]["allowed_dedicated_node_groups"] == [group]
 
 
+FULL = Node("f1", 8, 8)
+CRUMBS = tuple(Node(f"c{number}", 8, 6) for number in range(9))
+
+
+@pytest.mark.parametrize(
+    ("groups", "asked", "chosen"),
+    [
+        (GROUPS, {"mounts": ["lustre/x:/data"]}, ("group-a", 1, "gpu.1x")),
+        (GROUPS, {"options": {"volume": "scratch"}}, ("group-a", 1, "gpu.1x")),
+        (GROUPS, {"options": {"node_ids": ["a2"]}}, ("group-a", 1, "gpu.1x")),
+        (  # 18 free GPUs, of which no node has 8
+            (Group("group-a", "a", CRUMBS), Group("group-b", "b", (FULL, Node("b2", 8, 0)))),
+            {"gpu_count": 8},
+            ("group-b", 1, "gpu.8x"),
+        ),
+        (  # the smallest shape of each group
+            (Group("group-a", "a", (FULL,)), Group("group-c", "c", (Node("c1", 8, 0),))),
+            {"gpu_count": 8},
+            ("group-c", 1, "gpu.8x-huge"),
+        ),
+        (  # fewer nodes rather than more room
+            (Group("group-a", "a", (FULL,)), Group("group-d", "d", (Node("d1", 4, 0),) * 2)),
+            {"gpu_count": 8},
+            ("group-a", 1, "gpu.8x"),
+        ),
+    ],
+)
+def test_a_job_goes_where_its_volumes_and_nodes_are_and_where_it_fits_now(
+    groups: tuple[Group, ...], asked: dict[str, Any], chosen: tuple[str, int, str]
+) -> None:
+    shapes = (*SHAPES, Shape("gpu.8x-huge", "group-c", 8, 200), Shape("gpu.4x", "group-d", 4, 48))
+    decisions = planned(LeptonFacts("team", groups, shapes), **asked).request.decisions
+    assert (decisions.group, decisions.nodes, decisions.shape) == chosen
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        {"from": "node-nfs:lustre", "path": "/", "mount_path": "/data",
+         "mount_options": {"read_only": True}},
+        {"source": "lustre", "target": "/data", "mode": "RO"},
+        {"source": "lustre", "target": "/data", "readonly": True},
+    ],
+)  # fmt: skip
+def test_a_mount_that_is_asked_for_read_only_in_any_form_is_read_only(
+    mount: dict[str, object],
+) -> None:
+    [asked] = spec_of(planned(mounts=[mount], options={"volume": "none"}))["mounts"]
+    assert asked["mount_options"] == {"read_only": True}
+
+
+def test_results_go_to_the_mount_at_their_place_rather_than_to_a_volume_nobody_named() -> None:
+    plan = planned(mounts=["scratch/team:/results"])
+    assert [mount["mount_path"] for mount in spec_of(plan)["mounts"]] == ["/results"]
+    assert plan.results_dir == "/results/digits-abcdefghij"
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -102,9 +159,15 @@ def test_a_job_gets_the_smallest_shape_with_its_gpus_in_the_freest_group(
         ({"mounts": ["nothing:/data"]}, "no volume 'nothing'"),
         ({"mounts": ["lustre:/etc/x"]}, "/etc/x"),
         ({"mounts": ["/data:/data"]}, "names no volume"),
+        ({"gpu_count": 8, "options": {"node_ids": ["a1", "z9"]}}, "a1, z9"),
+        (
+            {"mounts": [{"source": "lustre", "target": "/data", "mode": "readonly"}]},
+            "names no volume",
+        ),
         ({"options": {"volume": "nothing"}}, "no volume 'nothing'"),
         ({"env_vars": {"LEPTON_JOB_NAME": "x"}}, "LEPTON_JOB_NAME"),
         ({"native": {"spec": {"completions": 3}}}, "native.spec.completions"),
+        ({"native": {"spec": {"max_job_failure_retry": 3}}}, "spec.max_job_failure_retry"),
     ],
 )
 def test_what_the_workspace_cannot_do_is_refused_by_name(asked: dict[str, Any], words: str) -> None:
@@ -177,6 +240,11 @@ def test_a_full_group_is_a_warning_and_one_that_is_too_small_an_error() -> None:
     in_a = {"options": {"dedicated_node_group": "a"}, "gpu_count": 8}
     [busy] = [one for one in checks.check(planned(**in_a), FACTS) if one.code == "lepton.busy"]
     assert "other (8)" in busy.why
+    closed = replace(FACTS, groups=(replace(GROUPS[1], nodes=(Node("b1", 8, 0, usable=False),)),))
+    [waits] = checks.check(planned(closed, gpu_count=8, options={"volume": "none"}), closed)[:1]
+    assert (waits.code, "b1" in waits.why) == ("lepton.busy", True)
+    narrow = planned(gpu_count=8, num_nodes=2, options={"node_ids": ["b1"]})
+    assert [one.code for one in checks.check(narrow, FACTS)][:1] == ["lepton.no_room"]
     many = planned(**in_a, num_nodes=3)
     [never] = [one for one in checks.check(many, FACTS) if one.code == "lepton.no_room"]
     assert "3 x 8 GPUs" in never.what

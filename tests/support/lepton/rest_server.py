@@ -40,6 +40,7 @@ class Fault:
     what: int | str
     times: int = 1
     headers: dict[str, str] = field(default_factory=dict)
+    body: Any = field(default_factory=lambda: {"message": "a fault of the test"})
 
 
 @dataclass
@@ -263,7 +264,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if fault and isinstance(fault.what, int):
-            self.send_json(fault.what, {"message": "a fault of the test"}, fault.headers)
+            self.send_json(fault.what, fault.body, fault.headers)
             return
         try:
             status, value, headers = 200, self.value(url.path, path, url.query, body), {}

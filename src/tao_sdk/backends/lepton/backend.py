@@ -7,7 +7,7 @@ was observed).
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from tao_sdk.backends.lepton.facts import LeptonFacts
 from tao_sdk.backends.lepton.files import JobFiles
 from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.logs import RankLog
-from tao_sdk.backends.lepton.look import Look, start_ns
+from tao_sdk.backends.lepton.look import Look, no_answer_if_refused, start_ns
 from tao_sdk.backends.lepton.options import LeptonOptions
 from tao_sdk.backends.lepton.parse import Object
 from tao_sdk.backends.lepton.request import LeptonRequest
@@ -66,7 +66,7 @@ def answering() -> Generator[None]:
         if refused.status == 401:
             raise site.refused_token(refused.what) from refused
         fix = "Check your rights in the workspace: tao doctor lepton"
-        raise Unreachable("The workspace refused the question.", refused.what, fix) from refused
+        raise Unreachable(f"The workspace refused {refused.why}.", refused.what, fix) from refused
 
 
 class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
@@ -163,7 +163,7 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
         except RestRefusal as refused:
             if refused.status == 401:
                 raise site.refused_token(refused.what) from refused
-            raise rules.refused(refused.what) from refused
+            raise rules.refused(refused.what, refused.why) from refused
         return self.ref(job, plan.attempt)
 
     def adopted(self, plan: Plan[LeptonRequest], refusal: Refused) -> Ref:
@@ -193,6 +193,7 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
                 "job_name": name,
                 "created": parse.created_at(job),
                 "num_nodes": parse.nodes_of(job),
+                "secrets": parse.secrets_of(job, names.secret_prefix(attempt)),
             },
         )
 
@@ -220,19 +221,22 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
             yield from self.rank_log(ref, request.rank).read(request)
 
     def rank_log(self, ref: Ref, rank: int) -> RankLog:
-        """The log of a rank. A job with one node has one replica, which need not be asked for."""
-        replica = ""
-        if int(ref.details.get("num_nodes") or 1) > 1:
-            replica = parse.replica_id(self.look.replicas(ref.native_id), ref.native_id, rank)
-            replica = replica or f"{ref.native_id}-{rank}-none"
         return RankLog(
             rest=self.rest,
             job=ref.native_id,
-            replica=replica,
+            find_replica=partial(self.replica_id, ref, rank),
             start=start_ns(float(ref.details.get("created") or 0)),
             mark=names.end_mark(ref.attempt),
             is_over=partial(self.is_over, ref),
         )
+
+    def replica_id(self, ref: Ref, rank: int) -> str | None:
+        """The replica of a rank; None while there is none. "" for that of a job with one node,
+        which need not be asked for.
+        """
+        if int(ref.details.get("num_nodes") or 1) == 1:
+            return ""
+        return parse.replica_id(self.look.replicas(ref.native_id), ref.native_id, rank) or None
 
     def is_over(self, ref: Ref) -> bool:
         """True once nothing of the attempt runs any more. Raises RestRefusal, Unreachable."""
@@ -287,16 +291,18 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
     def node_events(self, ref: Ref) -> Iterator[Any]:
         """The events of nodes in the workspace's own analysis; none if it has no analysis."""
         found: Object = {}
-        with suppress(RestRefusal):
+        with no_answer_if_refused():
             found = self.rest.ask("GET", f"/jobs/{ref.native_id}/failure-analysis") or {}
         for event in found.get("job_failure_by_node_event") or ():
             yield rules.node_event(str(event.get("node_event_name")), str(event.get("message")))
 
     def replica_events(self, ref: Ref) -> Iterator[Any]:
-        """Why replicas do not run, as events."""
+        """Why replicas do not run, as events; none if the workspace does not tell."""
         from tao_sdk.model.diagnosis import NodeEvent
 
-        found = self.look.replicas(ref.native_id)
+        found: Sequence[Object] = ()
+        with no_answer_if_refused():
+            found = self.look.replicas(ref.native_id)
         for replica in parse.replicas_of(found, ref.native_id, max(len(found), 1)):
             if replica.issue_reason:
                 yield NodeEvent(replica.issue_reason, replica.issue_message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 
@@ -47,6 +47,10 @@ class Group:
     def free(self) -> int:
         """The free GPUs of all nodes."""
         return sum(node.free for node in self.nodes or ())
+
+    def allowed_nodes(self, node_ids: Collection[str]) -> list[Node]:
+        """The nodes that a job may run on: all, unless it names some."""
+        return [node for node in self.nodes or () if not node_ids or node.name in node_ids]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 A line is asked for by its time. Several lines may have one time, and a page may end between them:
 the next page begins with that time again, and what is known is dropped. The last line of a log is
-ours (scripts/start.sh) and is left out. The workspace keeps text: bytes that are no UTF-8 have
+ours (scripts/start.sh) and is left out. It ends the log once the job is over: a workspace that
+starts a replica again goes on with its log. The workspace keeps text: bytes that are no UTF-8 have
 become U+FFFD there.
 """
 
@@ -10,19 +11,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.backends.lepton import parse
 from tao_sdk.backends.lepton.look import ALL
 from tao_sdk.backends.lepton.parse import Line
-from tao_sdk.model.errors import PathNotFound
-from tao_sdk.transports.rest import Rest, RestRefusal
+from tao_sdk.backends.lepton.workspace.site import PING
+from tao_sdk.model.errors import NoLog, PathNotFound
+from tao_sdk.transports.rest import AnswerTooLarge, Rest, RestRefusal
 
 PAGE = 2000  # lines in one answer
 MOST = 10_000  # lines in one answer, by the workspace's own limit
 PAUSE_SECONDS = 1.0  # between two questions while a log is followed
 END = "end"  # the cursor behind the last line
+# HTTP status -> the error for a log that is gone with its job, or that this caller may not see
+NO_LOG = {404: PathNotFound, 400: NoLog, 403: NoLog}
 ADVICE = "tao results shows what the job left."
 
 
@@ -46,21 +50,23 @@ class Position:
         return Position(line[0], self.lines + 1 if line[0] == self.time_ns else 1)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RankLog:
     """The log of one rank.
 
-    `replica`: its replica, or "" for the only one. `start`: the time of its begin in nanoseconds.
-    `is_over` asks the workspace; after that, no more lines come. Raises RestRefusal, Unreachable,
-    and PathNotFound if the workspace has no such job.
+    `find_replica`: asks for its replica; "" for the only one, None while there is none. `start`:
+    the time of its begin in nanoseconds. `is_over` asks the workspace; after that, no more lines
+    come. Raises RestRefusal, Unreachable,
+    and PathNotFound if the workspace has no such job, or does not show its log.
     """
 
     rest: Rest
     job: str
-    replica: str
+    find_replica: Callable[[], str | None]
     start: int
     mark: str
     is_over: Callable[[], bool]
+    _replica: str | None = field(default=None, init=False)
 
     def read(self, request: LogRequest) -> Iterator[LogChunk]:
         """The part of the log that was asked for."""
@@ -101,10 +107,15 @@ class RankLog:
         while lines := self.page(reached):
             reached = self.behind(reached, lines)
             held += lines
-            ended = self.ends_in(held)
+            ended = self.index_of_end(held)
             if ended is not None:
-                yield LogChunk("\n".join(texts(held[:ended])).encode(), END)
-                return
+                text = "\n".join(texts(held[:ended])).encode()
+                if is_over or self.is_over():
+                    yield LogChunk(text, END)
+                    return
+                position = self.behind(position, held[: ended + 1])
+                held = held[ended + 1 :]
+                yield LogChunk(text, position.cursor)
             data = "".join(f"{text}\n" for text in texts(held[:-1])).encode()
             position = self.behind(position, held[:-1])
             held = held[-1:]
@@ -128,7 +139,7 @@ class RankLog:
             position = position.after(line)
         return position
 
-    def ends_in(self, lines: list[Line]) -> int | None:
+    def index_of_end(self, lines: list[Line]) -> int | None:
         """The index of the last line of ours; None if the log goes on."""
         for index in range(len(lines) - 1, -1, -1):
             if parse.rank_end(lines[index], self.mark):
@@ -140,12 +151,14 @@ class RankLog:
         lines = self.newest(count + 2)  # ours, and the empty line before it
         if not lines:
             return None
-        ended = self.ends_in(lines)
-        if ended is not None:
+        ended = self.index_of_end(lines)
+        if ended is None:
+            text = "".join(f"{text}\n" for text in texts(lines))
+        else:
             text = "\n".join(texts(lines[:ended]))
-            return LogChunk(last_lines(text, count).encode(), END)
+            if self.is_over():
+                return LogChunk(last_lines(text, count).encode(), END)
         cursor = Position(lines[-1][0], self.lines_at(lines[-1][0])).cursor
-        text = "".join(f"{text}\n" for text in texts(lines))
         return LogChunk(last_lines(text, count).encode(), cursor)
 
     def newest(self, count: int) -> list[Line]:
@@ -167,22 +180,36 @@ class RankLog:
         return len(self.ask("forward", MOST, start=time_ns, end=time_ns + 1))
 
     def ask(self, direction: str, limit: int, start: int, end: int | None = None) -> list[Line]:
+        """The lines of a time, at most `limit`, and fewer where they are long."""
+        while True:
+            try:
+                return self.ask_for(direction, limit, start, end)
+            except AnswerTooLarge:
+                if limit == 1:
+                    raise
+                limit = max(limit // 8, 1)
+            except RestRefusal as refused:
+                if refused.status not in NO_LOG:
+                    raise
+                self.rest.ask("GET", PING)  # refused: nothing is known about the log
+                what = f"The workspace shows no log of {self.job}."
+                raise NO_LOG[refused.status](what, refused.what, ADVICE) from refused
+
+    def ask_for(self, direction: str, limit: int, start: int, end: int | None) -> list[Line]:
+        if self._replica is None:
+            self._replica = self.find_replica()
+        if self._replica is None:
+            return []
         params = {
             "job": self.job,
-            "replica": self.replica or None,
+            "replica": self._replica or None,
             "start": start,
             "end": end,
             "limit": limit,
             "direction": direction,
             "job_query_mode": ALL,
         }
-        try:
-            return parse.all_lines(self.rest.ask("GET", "/logs", params=params))
-        except RestRefusal as refused:
-            if refused.status == 404:
-                what = f"The workspace has no log of {self.job}."
-                raise PathNotFound(what, "A log goes with its job.", ADVICE) from refused
-            raise
+        return parse.all_lines(self.rest.ask("GET", "/logs", params=params))
 
 
 def drop_known(lines: list[Line], position: Position) -> list[Line]:

@@ -22,7 +22,7 @@ class LeptonOptions:
     dedicated_node_group: str = setting(
         f.TEXT,
         "",
-        "Node group, by id or name. Default: the one that has the shape and most free GPUs.",
+        "Node group, by id or name. Default: one that has room for the job, with most free GPUs.",
     )
     node_ids: tuple[str, ...] = setting(
         f.TEXTS,

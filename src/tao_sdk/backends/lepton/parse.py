@@ -20,8 +20,8 @@ from tao_sdk.model.words import UNEXPLAINED, Why
 
 Object = Mapping[str, Any]
 
-# The states of LeptonJobState (leptonai 0.47.1). Restarting and PendingRetry come only where
-# `native` asks for retries of the workspace's own.
+# The states of LeptonJobState (leptonai 0.47.1). No job of ours asks for the retries that
+# Restarting and PendingRetry tell of.
 PHASES: Mapping[str, Phase] = {
     "Awaiting": Phase.PENDING,
     "Queueing": Phase.PENDING,
@@ -80,6 +80,17 @@ def job_id(job: Object) -> str:
 
 def nodes_of(job: Object) -> int:
     return int(part(job, "spec").get("completions") or 1)
+
+
+def secrets_of(job: Object, prefix: str) -> int | None:
+    """How many workspace secrets of this prefix the job names; None if its variables, of which
+    every job of ours has some, are not told.
+    """
+    variables = part(job, "spec").get("envs")
+    if not variables:
+        return None
+    values = [part(one, "value_from") for one in variables]
+    return sum(str(value.get("secret_name_ref") or "").startswith(prefix) for value in values)
 
 
 def state_of(job: Object) -> str:
@@ -219,9 +230,14 @@ def rank_ends(answer: Any, mark: str) -> list[RankEnd]:
 # Replicas
 
 
+def own_id(replica: Object) -> str:
+    """The id of a replica, which stands in one of two places."""
+    return str(part(replica, "metadata").get("id") or replica.get("id") or "")
+
+
 def replica_id(replicas: Iterable[Object], job: str, rank: int) -> str:
     """The newest replica of a rank; "" if there is none."""
-    ids = [str(part(one, "metadata").get("id") or one.get("id") or "") for one in replicas]
+    ids = [own_id(one) for one in replicas]
     return next((one for one in reversed(ids) if one.startswith(f"{job}-{rank}-")), "")
 
 
@@ -236,7 +252,7 @@ def replica_of(found: Object, rank: int) -> Replica:
     reason = str(issue.get("reason") or "")
     return Replica(
         rank=rank,
-        name=str(part(found, "metadata").get("id") or found.get("id") or ""),
+        name=own_id(found),
         node=str(node.get("name") or node.get("id") or ""),
         phase=reason or "Unknown",
         issue_reason="" if reason == READY else reason,
@@ -246,7 +262,7 @@ def replica_of(found: Object, rank: int) -> Replica:
 
 def replicas_of(found: Sequence[Object], job: str, nodes: int) -> list[Replica]:
     """The replica of each rank, in order; a rank without one is left out."""
-    by_id = {str(part(one, "metadata").get("id") or one.get("id")): one for one in found}
+    by_id = {own_id(one): one for one in found}
     ids = [(rank, replica_id(found, job, rank)) for rank in range(nodes)]
     return [replica_of(by_id[name], rank) for rank, name in ids if name]
 

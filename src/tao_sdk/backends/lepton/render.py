@@ -6,8 +6,10 @@ form (job/body.py), its mounts (job/volumes.py), and the checks of a plan (job/c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from tao_sdk.backends.contract import MiB
 from tao_sdk.backends.gpu_spread import NO_GPU_ADVICE, spread_gpus
 from tao_sdk.backends.job_environment import (
     attempt_variables,
@@ -22,7 +24,6 @@ from tao_sdk.backends.lepton.job.volumes import (
     VolumeMount,
     preferred_volume,
     read_volume_mounts,
-    unknown_volumes,
 )
 from tao_sdk.backends.lepton.options import AUTO, NONE, LeptonOptions
 from tao_sdk.backends.lepton.request import Decisions, LeptonRequest
@@ -48,7 +49,6 @@ from tao_sdk.model.units import parse_size
 MASTER_PORT = 29400  # the documents' port
 OWN_IN_EACH_NODE = ("NODE_RANK", "MASTER_ADDR")  # each node sets its own
 CPU_SIZES = ("medium", "large", "small")  # for a job without GPUs, the documents' order
-MiB = 1024 * 1024
 RESERVED = (
     "LEPTON_WORKSPACE_ID", "LEPTON_DEPLOYMENT_NAME", "LEPTON_JOB_NAME",
     "LEPTON_RESOURCE_ACCELERATOR_TYPE", "LEPTON_WORKSPACE_ORIGIN_URL",
@@ -65,21 +65,17 @@ def plan(
 
 
 def decide(spec: JobSpec, options: LeptonOptions, facts: LeptonFacts) -> Decisions:
-    groups = wanted_groups(options, facts)
-    shapes = [shape for shape in facts.shapes if shape.group in {group.id for group in groups}]
-    nodes, shape = nodes_and_shape(spec, options, shapes)
-    having = {each.group for each in shapes if each.id == shape.id}
-    group = max((group for group in groups if group.id in having), key=lambda each: each.free)
-    volume = results_volume(spec, options, group)
-    refuse_unknown_volumes(read_volume_mounts(spec.mounts), group)
+    groups = groups_with_volumes(spec, options, wanted_groups(options, facts))
+    choice = best_choice(spec, options, groups_with_nodes(options, groups), facts.shapes)
+    volume = results_volume(spec, options, choice.group)
     return Decisions(
         workspace=facts.workspace,
-        group=group.id,
-        shape=shape.id,
-        nodes=nodes,
-        gpus=shape.gpus,
+        group=choice.group.id,
+        shape=choice.shape.id,
+        nodes=choice.nodes,
+        gpus=choice.shape.gpus,
         volume=volume,
-        volume_path=group.volumes.get(volume, ""),
+        volume_path=choice.group.volumes.get(volume, ""),
         pull_secret=facts.pull_secret,
     )
 
@@ -141,14 +137,92 @@ def wanted_groups(options: LeptonOptions, facts: LeptonFacts) -> list[Group]:
     )
 
 
+def groups_with_volumes(
+    spec: JobSpec, options: LeptonOptions, groups: Sequence[Group]
+) -> list[Group]:
+    """The groups that have every volume that the job names. Raises FieldError if there is none."""
+    wanted = [("mounts", mount.volume) for mount in read_volume_mounts(spec.mounts)]
+    if options.volume not in (AUTO, NONE):
+        wanted.append(("volume", options.volume))
+    for field, volume in wanted:
+        having = [group for group in groups if volume in group.volumes]
+        if not having:
+            raise unknown_volume(field, volume, groups)
+        groups = having
+    return list(groups)
+
+
+def groups_with_nodes(options: LeptonOptions, groups: Sequence[Group]) -> list[Group]:
+    """The groups that have every node that the options name, or do not show their nodes. Raises
+    FieldError if there is none.
+    """
+    wanted = set(options.node_ids)
+    found = [
+        group
+        for group in groups
+        if group.nodes is None or len(group.allowed_nodes(wanted)) >= len(wanted)
+    ]
+    if found:
+        return found
+    known = ", ".join(node.name for group in groups for node in group.nodes or ()) or "none"
+    raise FieldError(
+        "node_ids",
+        f"No node group has all of the nodes {', '.join(options.node_ids)}.",
+        f"There are: {known}.",
+        "Name some of them that are in one group, or leave node_ids out.",
+    )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to run the job: so many nodes of a shape in a group."""
+
+    group: Group
+    nodes: int
+    shape: Shape
+
+    def nodes_that_fit_now(self, node_ids: Collection[str]) -> int:
+        allowed = self.group.allowed_nodes(node_ids)
+        return sum(node.usable and node.free >= self.shape.gpus for node in allowed)
+
+
+def best_choice(
+    spec: JobSpec, options: LeptonOptions, groups: Sequence[Group], shapes: Sequence[Shape]
+) -> Choice:
+    """The choice with the fewest nodes in a group that has room now, then in the freest group.
+    Raises SpecError if the job fits in no group, with the words for that of the largest shape.
+    """
+    choices: list[Choice] = []
+    refusals: list[tuple[int, SpecError]] = []
+    for group in groups:
+        own = [shape for shape in shapes if shape.group == group.id]
+        try:
+            choices.append(Choice(group, *nodes_and_shape(spec, options, own)))
+        except SpecError as error:
+            refusals.append((largest_shape(own), error))
+    if not choices:
+        raise max(refusals, key=lambda one: one[0])[1]
+
+    def worth(choice: Choice) -> tuple[int, int, bool, int]:
+        has_room = choice.nodes_that_fit_now(options.node_ids) >= choice.nodes
+        wanted_gpus = choice.shape.gpus if spec.gpu_count < 0 else 0  # all of the largest node
+        return -choice.nodes, wanted_gpus, has_room, choice.group.free
+
+    return max(choices, key=worth)
+
+
+def largest_shape(shapes: Sequence[Shape]) -> int:
+    """The GPUs of the shape that has most."""
+    return max((shape.gpus for shape in shapes), default=0)
+
+
 def nodes_and_shape(
     spec: JobSpec, options: LeptonOptions, shapes: Sequence[Shape]
 ) -> tuple[int, Shape]:
     """(number of nodes, the shape of each). Raises SpecError if no shape fits."""
     if options.resource_shape:
         return spec.num_nodes or 1, named_shape(spec, options.resource_shape, shapes)
-    largest = max((shape.gpus for shape in shapes), default=0)
-    nodes, gpus = spread_gpus(spec, largest, "of these node groups")
+    nodes, gpus = spread_gpus(spec, largest_shape(shapes), "of these node groups")
     return nodes, fitting_shape(spec, gpus, shapes)
 
 
@@ -215,30 +289,32 @@ def listed(shapes: Sequence[Shape]) -> str:
 
 
 def results_volume(spec: JobSpec, options: LeptonOptions, group: Group) -> str:
-    """The volume for the results; "" for none. Raises FieldError for an unknown one.
+    """The volume for the results; "" for none.
 
-    A bucket that the job names goes before the volume that nobody has named.
+    A place that the job names, a bucket or a mount, goes before the volume that nobody has named.
     """
     if options.volume == NONE:
         return ""
-    if options.volume == AUTO:
-        has_bucket = bool(spec.env_vars.get(BUCKET)) or bool(named_root(spec))
-        return "" if has_bucket else preferred_volume(group.volumes)
-    if options.volume not in group.volumes:
-        raise unknown_volume("volume", options.volume, group)
-    return options.volume
+    if options.volume != AUTO:
+        return options.volume
+    has_bucket = bool(spec.env_vars.get(BUCKET)) or bool(named_root(spec))
+    if has_bucket or is_results_mount(read_volume_mounts(spec.mounts)):
+        return ""
+    return preferred_volume(group.volumes)
 
 
-def refuse_unknown_volumes(mounts: list[VolumeMount], group: Group) -> None:
-    for mount in unknown_volumes(mounts, group.volumes):
-        raise unknown_volume("mounts", mount.volume, group)
+def is_results_mount(mounts: Sequence[VolumeMount]) -> bool:
+    """True if one of the mounts takes what the job writes to RESULTS."""
+    return any(mount.target == RESULTS and not mount.read_only for mount in mounts)
 
 
-def unknown_volume(field: str, volume: str, group: Group) -> FieldError:
-    known = ", ".join(group.volumes) or "none"
+def unknown_volume(field: str, volume: str, groups: Sequence[Group]) -> FieldError:
+    """The error for a volume that none of the groups has, beside those named before."""
+    ids = ", ".join(group.id for group in groups)
+    known = ", ".join({name: "" for group in groups for name in group.volumes}) or "none"
     return FieldError(
         field,
-        f"The node group {group.id} has no volume {volume!r} that you may use.",
+        f"The node group {ids} has no volume {volume!r} that you may use.",
         f"It has: {known}.",
         "Name one of them: mounts: [volume/folder:/place].",
     )
@@ -262,8 +338,7 @@ def results_root(spec: JobSpec, mounts: Sequence[VolumeMount], decisions: Decisi
         return ""
     if decisions.volume:
         return f"{MOUNTS}/{decisions.volume}/results"
-    is_mounted = any(mount.target == RESULTS and not mount.read_only for mount in mounts)
-    return RESULTS if is_mounted else ""
+    return RESULTS if is_results_mount(mounts) else ""
 
 
 def results_at(place: str, root: str, decisions: Decisions) -> str:

@@ -13,6 +13,7 @@ from tao_sdk.model.errors import Refused
 from tao_sdk.model.rule import Condition, Rule, backend_says, event_named, event_text, first_match
 
 INFRA, USER = ErrClass.INFRA, ErrClass.USER
+PULL_SECRETS = "/imagepullsecrets"  # the path of the workspace's pull secrets
 NODE = "node: "  # begins the name of an event that a node reported; others are of replicas
 
 
@@ -95,9 +96,14 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
     return first_match(RULES, evidence)
 
 
-def refused(words: str) -> Refused:
-    """The refusal of a workspace to create a job, in its words."""
-    error = Refused("The workspace refused the job.", words, "See what it has: tao doctor lepton")
+def refused(words: str, request: str) -> Refused:
+    """The refusal of a workspace to create a job, in its words. `request`: what it refused, such as
+    `POST /jobs`.
+    """
+    fix = "See what it has: tao doctor lepton"
+    if request.endswith(PULL_SECRETS):
+        fix = "Use --pull-secret none, or ask who runs the workspace for the right."
+    error = Refused(f"The workspace refused the job ({request}).", words, fix)
     error.backend_words = words
     return error
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tao_sdk.backends.contract import MiB
 from tao_sdk.backends.job_environment import Variables
 from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.job.start_script import start_script
@@ -20,11 +21,11 @@ from tao_sdk.model.units import parse_size
 
 GRACE = 8  # seconds between SIGTERM and SIGKILL, less than the 10 of a workspace
 PART = 24 * 1024  # characters of a command in one argument; in UTF-8 they have at most 96 KiB
-MiB = 1024 * 1024
 OURS = (
     ("metadata", "name"), ("metadata", "labels"), ("metadata", "id"), ("spec", "stopped"),
     ("spec", "completions"), ("spec", "parallelism"), ("spec", "log"), ("spec", "envs"),
-    ("spec", "container", "command"),
+    ("spec", "container", "command"), ("spec", "max_failure_retry"),
+    ("spec", "max_job_failure_retry"),
 )  # fmt: skip
 
 
@@ -116,7 +117,7 @@ def queue_config(options: LeptonOptions) -> dict[str, Any]:
 
 
 def refuse_ours(patch: Mapping[str, Any]) -> None:
-    """Raise FieldError if `native` changes a field by which the job is found, started or read."""
+    """Raise FieldError if `native` changes a field that only this backend may set."""
     for path in OURS:
         inner: Any = patch
         for name in path:
@@ -127,6 +128,6 @@ def refuse_ours(patch: Mapping[str, Any]) -> None:
             raise FieldError(
                 "native",
                 f"native.{'.'.join(path)} cannot be changed.",
-                "The job is found, started or read by it.",
-                "Leave it out.",
+                "The job is found, started, tried again or read by it.",
+                "Leave it out." if "retry" not in path[-1] else "Use --retries.",
             )

@@ -47,6 +47,11 @@ def secret_prefix(attempt: Attempt) -> str:
     return f"{PREFIX}{attempt.job_id}-{attempt.number}-"
 
 
+def job_of_secret(name: str) -> str:
+    """The job id in the name of a workspace secret of ours."""
+    return name.removeprefix(PREFIX).rsplit("-", 2)[0]
+
+
 def secret_names(attempt: Attempt, variables: Iterable[str]) -> dict[str, str]:
     """Variable -> the name of the workspace secret with its value. A name of a variable may have
     letters that a secret's name may not, so the secrets are numbered.

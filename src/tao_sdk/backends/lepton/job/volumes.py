@@ -7,7 +7,7 @@ from, mount_path).
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,6 +16,8 @@ from tao_sdk.model.fields import FieldError
 
 FROM = "node-nfs:"
 EXAMPLE = "Write volume:/place, volume/folder:/place or volume/folder:/place:ro."
+MODES = ("", "ro", "rw")
+KEYS = {*SOURCE, *TARGET, "mode", "read_only", "readonly", "type"}  # of a mapping of our form
 PREFERRED = ("lustre", "filestore")
 SYSTEM_FOLDERS = (
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin",
@@ -43,9 +45,6 @@ class VolumeMount:
             mount["mount_options"] = {"read_only": True}
         return mount
 
-    def holds(self, path: str) -> bool:
-        return posixpath.commonpath([path, self.target]) == self.target
-
 
 def read_volume_mounts(given: Any) -> list[VolumeMount]:
     """Read the mounts of a job. Raises FieldError with the mount that is invalid or repeated."""
@@ -62,7 +61,7 @@ def read_mount(given: Any) -> VolumeMount:
         return mount_from_mapping(cast("Mapping[str, Any]", given))
     source, _, rest = str(given).partition(":/")
     target, _, mode = rest.partition(":")
-    if mode not in ("", "ro", "rw"):
+    if mode not in MODES:
         raise invalid_mount(given)
     return checked_mount(given, source, f"/{target}", mode == "ro")
 
@@ -73,10 +72,15 @@ def mount_from_mapping(given: Mapping[str, Any]) -> VolumeMount:
         if f"{kind}:" != FROM:
             raise invalid_mount(dict(given))
         folder = str(given.get("path") or "/").strip("/")
-        return checked_mount(given, f"{volume}/{folder}", str(given["mount_path"]), False)
+        options = cast("Mapping[str, Any]", given.get("mount_options") or {})
+        is_read_only = bool(options.get("read_only"))
+        return checked_mount(given, f"{volume}/{folder}", str(given["mount_path"]), is_read_only)
     source = next((str(given[name]) for name in SOURCE if name in given), "")
     target = next((str(given[name]) for name in TARGET if name in given), "")
-    read_only = given.get("mode") == "ro" or bool(given.get("read_only"))
+    mode = str(given.get("mode") or "").lower()
+    if mode not in MODES or set(given) - KEYS:
+        raise invalid_mount(dict(given))
+    read_only = mode == "ro" or bool(given.get("read_only")) or bool(given.get("readonly"))
     return checked_mount(given, source, target, read_only)
 
 
@@ -112,8 +116,3 @@ def preferred_volume(volumes: Mapping[str, str]) -> str:
     """The volume that keeps results unless the job says otherwise; "" if there is none."""
     known = [name for name in PREFERRED if name in volumes]
     return next(iter([*known, *volumes]), "")
-
-
-def unknown_volumes(mounts: list[VolumeMount], volumes: Mapping[str, str]) -> Iterator[VolumeMount]:
-    """The mounts whose volume the node group does not have."""
-    return (mount for mount in mounts if mount.volume not in volumes)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from tao_sdk.backends.asking import ask_side_by_side
 from tao_sdk.backends.lepton.facts import Group, Shape
 from tao_sdk.backends.lepton.job import names
 from tao_sdk.backends.lepton.job.starting import secret_list
-from tao_sdk.backends.lepton.look import ALIVE, Look
+from tao_sdk.backends.lepton.look import Look
 from tao_sdk.backends.lepton.workspace.site import refused_token
 from tao_sdk.backends.lepton.workspace.survey import Survey
 from tao_sdk.model.errors import TaoError
@@ -36,7 +37,7 @@ def reached(name: str) -> Finding:
 
 def has_findings(survey: Survey) -> Iterator[Finding]:
     """What the workspace has: its node groups with free GPUs, shapes and volumes."""
-    groups, shapes = survey.standing()
+    groups, shapes = survey.groups_and_shapes()
     if not groups:
         yield error(
             "lepton.no_group",
@@ -49,26 +50,31 @@ def has_findings(survey: Survey) -> Iterator[Finding]:
 
 
 def described(group: Group, shapes: Sequence[Shape]) -> str:
-    """`Node group a: 12 of 16 GPUs free, 7 shapes for jobs, volumes lustre.`"""
-    parts = [f"{sum(shape.group == group.id for shape in shapes)} shapes for jobs"]
+    """`Node group a: 12 of 16 GPUs free, shapes for jobs cpu.small, gpu.8x, volumes lustre (below
+    /team).`
+    """
+    ids = ", ".join(shape.id for shape in shapes if shape.group == group.id)
+    parts = [f"shapes for jobs {ids}" if ids else "no shapes for jobs"]
     if group.nodes is not None:
         total = sum(node.gpus for node in group.nodes)
         parts.insert(0, f"{group.free} of {total} GPUs free")
-    volumes = ", ".join(group.volumes)
+    volumes = ", ".join(
+        name if path == "/" else f"{name} (below {path})" for name, path in group.volumes.items()
+    )
     parts.append(f"volumes {volumes}" if volumes else "no volumes")
     return f"Node group {group.id}: {', '.join(parts)}."
 
 
 def leftover_findings(look: Look) -> Iterator[Finding]:
-    """A warning about secrets of ours whose job is not there: of a store that was lost."""
+    """A warning about secrets of ours whose job is neither there nor in the archive: of a store
+    that was lost.
+    """
     left: list[str] = []
     with suppress(RestRefusal):  # no right to list them
         left = [name for name in secret_list(look.rest) if name.startswith(names.PREFIX)]
-    if not left:
-        return
-    live = list(look.list_jobs(ALIVE, names.selector("tao-toolkit", "true")))
-    known = {str(job["metadata"].get("name")) for job in live}
-    stray = [name for name in left if not any(name.startswith(f"{job}-") for job in known)]
+    job_ids = sorted({names.job_of_secret(name) for name in left})
+    has_job = dict(zip(job_ids, ask_side_by_side(look.has_jobs, job_ids), strict=True))
+    stray = [name for name in left if not has_job[names.job_of_secret(name)]]
     if stray:
         yield warning(
             "lepton.secrets",

@@ -13,6 +13,7 @@ WORKSPACE, TOKEN, URL = "LEPTON_WORKSPACE_ID", "LEPTON_AUTH_TOKEN", "LEPTON_WORK
 GATEWAY = "https://gateway.dgxc-lepton.nvidia.com/api/v2/workspaces/{id}"
 PING = "/workspace"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+CHECK_WORKSPACE = f"Check {WORKSPACE}, and your rights in it: tao doctor lepton"
 TOKEN_PAGE = "Make a token in the workspace's settings, and export it."
 
 
@@ -33,12 +34,24 @@ def server(settings: Settings) -> RestServer:
     to which no token may go.
     """
     name = workspace_id(settings)
-    token = settings.get(TOKEN)
+    token = (settings.get(TOKEN) or "").strip()
     if not token:
         raise CredentialError(f"{TOKEN} is not set.", "", TOKEN_PAGE)
+    refuse_odd_token(token)
     url = (settings.get(URL) or GATEWAY.format(id=quote(name, safe=""))).rstrip("/")
     refuse_open_address(url)
     return RestServer(url, f"The workspace {name}", PING, token)
+
+
+def refuse_odd_token(token: str) -> None:
+    """Raise CredentialError for a token that cannot stand in a header. Its text is not shown."""
+    if all("!" <= character <= "~" for character in token):
+        return
+    raise CredentialError(
+        f"{TOKEN} is no token: it has blanks or characters that no token has.",
+        "It was not copied as it is.",
+        TOKEN_PAGE,
+    )
 
 
 def refuse_open_address(url: str) -> None:

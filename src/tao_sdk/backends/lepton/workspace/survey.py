@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tao_sdk.backends.asking import ask_side_by_side, both
+from tao_sdk.backends.image_name import NGC
 from tao_sdk.backends.lepton import parse
 from tao_sdk.backends.lepton.facts import Group, LeptonFacts, Node, Shape
 from tao_sdk.backends.lepton.job.names import PULL_PREFIX
-from tao_sdk.backends.lepton.job.starting import NGC
-from tao_sdk.backends.lepton.look import listed
+from tao_sdk.backends.lepton.look import listed, told_list
 from tao_sdk.backends.lepton.options import AUTO, LeptonOptions
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
@@ -38,9 +38,9 @@ class Survey:
         self, job: PreparedJob, options: LeptonOptions, workspace: str, settings: Settings
     ) -> LeptonFacts:
         """The facts for one job. Raises RestRefusal, Unreachable."""
-        groups, shapes = self.standing()
+        groups, shapes = self.groups_and_shapes()
         wanted = options.dedicated_node_group
-        if job.spec.gpu_count:
+        if job.spec.gpu_count or options.node_ids:
             groups = tuple(
                 self.with_nodes(group) if wanted in ("", group.id, group.name) else group
                 for group in groups
@@ -49,7 +49,7 @@ class Survey:
             workspace, groups, shapes, pull_secret(job.spec.image, options, settings)
         )
 
-    def standing(self) -> tuple[tuple[Group, ...], tuple[Shape, ...]]:
+    def groups_and_shapes(self) -> tuple[tuple[Group, ...], tuple[Shape, ...]]:
         """The groups with their volumes, and the shapes for jobs."""
         with self._lock:
             if time.monotonic() >= self._until:
@@ -60,11 +60,11 @@ class Survey:
 
     def _ask_groups(self) -> list[Group]:
         answer = self.rest.ask("GET", "/dedicated-node-groups")
-        return [parse.group(one) for one in listed(answer, "dedicated_node_groups")]
+        return [parse.group(one) for one in listed(self.rest, answer, "dedicated_node_groups")]
 
     def _ask_shapes(self) -> tuple[Shape, ...]:
         answer = self.rest.ask("GET", "/shapes", params={"purpose": "job"})
-        return tuple(parse.shape(one) for one in listed(answer, "shapes"))
+        return tuple(parse.shape(one) for one in listed(self.rest, answer, "shapes"))
 
     def _with_rights(self, group: Group) -> Group:
         """The group with the path of each volume below which this caller may use it."""
@@ -85,7 +85,7 @@ class Survey:
             if refused.status in NOT_TOLD:
                 return ()
             raise
-        return listed(answer, "permissions")
+        return told_list(answer, "permissions") or ()
 
     def with_nodes(self, group: Group) -> Group:
         """The group with its nodes; without them if the caller may not see them."""
@@ -98,7 +98,8 @@ class Survey:
             if refused.status in NOT_TOLD:
                 return None
             raise
-        return tuple(parse.node(one) for one in listed(answer, "nodes"))
+        nodes = told_list(answer, "nodes")
+        return None if nodes is None else tuple(map(parse.node, nodes))
 
 
 def pull_secret(image: str, options: LeptonOptions, settings: Settings) -> str:
