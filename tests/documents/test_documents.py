@@ -101,6 +101,7 @@ def failed(sdk: LocalSDK) -> Job:
 BARE = NEW_ENOUGH[min(NEW_ENOUGH, key=minor)]  # the oldest Python, where nothing is installed
 CHOICES = """\
 kubernetes    Runs a job as a Job of a Kubernetes cluster, on one node or several. Also called k8s.
+lepton        Runs a job in a workspace of NVIDIA DGX Cloud Lepton, on one node or several.
 local         Runs a job as a process of this machine, without a container.
 local-docker  Runs a job as a container of a Docker daemon, on this machine or another. Also called docker, remote-docker.
 slurm         Runs a job on a SLURM cluster over SSH, on one node or several.

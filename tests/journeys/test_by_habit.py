@@ -18,7 +18,7 @@ DAY = [
     (("ps",), "Did you mean tao ls?"),
     (("ls", "-l"), "tao status JOB"),
     (("logs", "-5"), "--tail N"),
-    (("exec", "try", "bash"), "tao logs -f JOB"),
+    (("exec", "try", "bash"), "tao why JOB"),
     (("results", "-o", "here"), "--fetch DIR"),
     (("stop", "try"), "Did you mean tao cancel?"),
     (("resume", "try"), "Did you mean tao retry?"),
