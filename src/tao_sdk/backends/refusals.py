@@ -53,6 +53,15 @@ def missing_secret(names: Iterable[str], secrets: Mapping[str, str]) -> str:
     return next((name for name in names if name not in secrets), "")
 
 
+def adopted(found: Ref | None, refusal: Refused) -> Ref:
+    """The Ref of an attempt that has already started, else raise `refusal`: without what is missing
+    it cannot be started.
+    """
+    if found is None or not found.ready:
+        raise refusal
+    return found
+
+
 def no_value(secret: str) -> Refused:
     return Refused(
         f"The secret {secret} has no value.", "", f"Export {secret}, or give it in env_vars."

@@ -62,6 +62,7 @@ from tao_sdk.backends.kubernetes.pods.room import with_room_words
 from tao_sdk.backends.kubernetes.request import KubernetesRequest
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import (
+    adopted,
     missing_secret,
     must_live_at,
     must_look_at,
@@ -72,7 +73,7 @@ from tao_sdk.backends.refusals import (
 )
 from tao_sdk.model.activity import Activity
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
-from tao_sdk.model.errors import PathNotFound, Refused, TaoError, Unreachable
+from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.machines import Machines, image_archs, labelled_gpus, most_gpus
 from tao_sdk.model.observation import Observation, Outcome, Phase
@@ -256,11 +257,11 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
 
         missing = missing_secret(plan.secrets, secrets)
         if missing:
-            return self.adopted(plan, no_value(missing))
+            return adopted(self.find(plan.attempt, plan), no_value(missing))
         registry = plan.request.decisions.pull_registry
         login = pull_login.find_password(registry, self.settings)
         if registry and not login:
-            return self.adopted(plan, pull_login.no_login(registry))
+            return adopted(self.find(plan.attempt, plan), pull_login.no_login(registry))
         self.claims.remember(plan)
         try:
             with within(SUBMIT_SECONDS):
@@ -271,15 +272,6 @@ class KubernetesBackend(Backend[KubernetesOptions, KubernetesFacts, KubernetesRe
             last = replace(plan.attempt, number=plan.attempt.number - 1)
             remove_stuck_job(self.kube, plan.request.namespace, last)
         return self.ref(job, plan.attempt, ready=True)
-
-    def adopted(self, plan: Plan[KubernetesRequest], refusal: Refused) -> Ref:
-        """The attempt's Ref if it has already started, else raise `refusal`. An attempt without
-        its secrets cannot be started.
-        """
-        found = self.find(plan.attempt, plan)
-        if found is None or not found.ready:
-            raise refusal
-        return found
 
     @answering()
     def find(self, attempt: Attempt, plan: Plan[KubernetesRequest] | None = None) -> Ref | None:

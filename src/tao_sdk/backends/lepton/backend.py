@@ -34,6 +34,7 @@ from tao_sdk.backends.lepton.parse import Object
 from tao_sdk.backends.lepton.request import LeptonRequest
 from tao_sdk.backends.lepton.workspace import site
 from tao_sdk.backends.refusals import (
+    adopted,
     missing_secret,
     must_live_at,
     must_look_at,
@@ -42,7 +43,7 @@ from tao_sdk.backends.refusals import (
     seen_unreachable,
 )
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
-from tao_sdk.model.errors import Refused, TaoError, Unreachable
+from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
@@ -153,10 +154,10 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
 
         missing = missing_secret(plan.secrets, secrets)
         if missing:
-            return self.adopted(plan, no_value(missing))
+            return adopted(self.find(plan.attempt, plan), no_value(missing))
         key = self.settings.get("NGC_KEY") or ""
         if plan.request.decisions.pull_secret and not key:
-            return self.adopted(plan, rules.missing_key())
+            return adopted(self.find(plan.attempt, plan), rules.missing_key())
         try:
             with within(SUBMIT_SECONDS):
                 job = starting.start_attempt(self.look, plan, secrets, key)
@@ -165,13 +166,6 @@ class LeptonBackend(Backend[LeptonOptions, LeptonFacts, LeptonRequest]):
                 raise site.refused_token(refused.what) from refused
             raise rules.refused(refused.what, refused.why) from refused
         return self.ref(job, plan.attempt)
-
-    def adopted(self, plan: Plan[LeptonRequest], refusal: Refused) -> Ref:
-        """The attempt's Ref if it is there already, else raise `refusal`: it cannot be started."""
-        found = self.find(plan.attempt, plan)
-        if found is None:
-            raise refusal
-        return found
 
     @answering()
     def find(self, attempt: Attempt, plan: Plan[LeptonRequest] | None = None) -> Ref | None:  # noqa: ARG002
