@@ -17,7 +17,7 @@ from tao_sdk.backends.contract import AnyBackend, CancelAnswer
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.grace import ASKED, grace_of
-from tao_sdk.engine.letting_go import let_go_ended
+from tao_sdk.engine.letting_go import let_go_jobs
 from tao_sdk.engine.look import judge, look, without_refuted_reason
 from tao_sdk.engine.side_by_side import side_by_side
 from tao_sdk.engine.submit import GRACE, change, note, settle
@@ -65,7 +65,8 @@ def cancel_all(engine: Engine, job_ids: Sequence[str], grace: timedelta) -> Answ
             _write_unsent(engine, job_id, "interrupted")
         raise
     answers = {job_id: _or_unsent(engine, job_id, answer) for job_id, answer in answers.items()}
-    let_go_ended(engine, answers)
+    rented = engine.store.rented_after_end()
+    let_go_jobs(engine, [job_id for job_id in rented if job_id in answers])
     return answers
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -29,15 +29,17 @@ TELL_AT_TRY = 5  # to release a place
 CUT_OFF = b"\n[tao] The rest of this log could not be fetched before its place was given back.\n"
 
 
-def let_go_ended(engine: Engine, among: Collection[str] | None = None) -> list[str]:
-    """Give back the rented places of ended jobs, several at a time: of all jobs, or of those
-    `among` these ids. Return the ids of the jobs whose places are gone now. What fails now is due
-    again after the backend's polite interval.
+def let_go_ended(engine: Engine) -> list[str]:
+    """Give back the rented places of all ended jobs, as `let_go_jobs` does."""
+    return let_go_jobs(engine, engine.store.rented_after_end())
+
+
+def let_go_jobs(engine: Engine, job_ids: Sequence[str]) -> list[str]:
+    """Give back the rented places of these ended jobs, several at a time. Return the ids of the
+    jobs whose places are gone now. What fails now is due again after the backend's polite interval.
     """
     now = time.monotonic()
-    rented = [] if among is not None and not among else engine.store.rented_after_end()
-    wanted = [job_id for job_id in rented if among is None or job_id in among]
-    due = [job_id for job_id in wanted if now >= engine.release_due_at.get(job_id, 0)]
+    due = [job_id for job_id in job_ids if now >= engine.release_due_at.get(job_id, 0)]
     answers = side_by_side(lambda job_id: let_go(engine, job_id), due)
     return [job_id for job_id, is_gone in zip(due, answers, strict=True) if is_gone is True]
 

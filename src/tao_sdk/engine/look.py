@@ -20,7 +20,7 @@ from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.grace import with_grace_over
-from tao_sdk.engine.letting_go import let_go_ended
+from tao_sdk.engine.letting_go import let_go_jobs
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.side_by_side import all_answers
 from tao_sdk.engine.submit import settle
@@ -58,7 +58,8 @@ def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
     looked = {job.id: Looked(job) for job in jobs}
     for one in _look_at_all(engine, _by_endpoint(engine, jobs)):
         looked[one.job.id] = replace(one, job=_never_earlier(engine, one.job))
-    for job_id in let_go_ended(engine, looked):
+    rented = [one.job.id for one in looked.values() if one.job.is_still_rented]
+    for job_id in let_go_jobs(engine, rented):
         looked[job_id] = Looked(_as_stored(engine, looked[job_id].job))
     return [looked[job.id] for job in jobs]
 
